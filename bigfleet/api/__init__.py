@@ -1,0 +1,1 @@
+"""What BigFleet says on the wire and stores in a cluster: protos, their generated code, CRDs."""

@@ -1,0 +1,119 @@
+"""What a need asks of each machine, and whether a machine has it (spec/engine.md §3.2, §3.3)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+INSTANCE_TYPE_KEY = "node.kubernetes.io/instance-type"
+ZONE_KEY = "topology.kubernetes.io/zone"
+RACK_KEY = "topology.bigfleet/rack"
+
+
+class Operator(IntEnum):
+    """Numbers are the wire's and the fingerprint's."""
+
+    UNSPECIFIED = 0
+    IN = 1
+    NOT_IN = 2
+    EXISTS = 3
+    DOES_NOT_EXIST = 4
+    SAME = 5  # every machine of the need shares one value of the key
+
+
+class WhenUnsatisfiable(IntEnum):
+    UNSPECIFIED = 0
+    DO_NOT_SCHEDULE = 1
+    SCHEDULE_ANYWAY = 2
+
+
+OPERATOR_NAMES = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+@dataclass(frozen=True, order=True)
+class Requirement:
+    """One constraint on a machine's attribute. Values are kept sorted."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, attribute: Callable[[str], str | None]) -> bool:
+        """Whether a machine satisfies this, given a lookup of its attributes."""
+        value = attribute(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.SAME:
+                return value is not None and (not self.values or value in self.values)
+            case _:
+                return False
+
+
+@dataclass(frozen=True, order=True)
+class Spread:
+    """A topology spread constraint."""
+
+    topology_key: str
+    max_skew: int
+    when: WhenUnsatisfiable
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The kind of demand: what aggregates together. Resources are not part of it (design.md §4)."""
+
+    requirements: tuple[Requirement, ...]
+    spread: tuple[Spread, ...]
+    priority: int
+    interruption_bucket: int
+    reclamation_bucket: int
+
+    @classmethod
+    def canonical(
+        cls,
+        requirements: Iterable[Requirement],
+        spread: Iterable[Spread],
+        priority: int,
+        interruption_bucket: int,
+        reclamation_bucket: int,
+    ) -> "Profile":
+        """A profile whose parts are sorted, so that equal demands have equal fingerprints."""
+        return cls(
+            tuple(sorted({Requirement(r.key, r.operator, tuple(sorted(r.values))) for r in requirements})),
+            tuple(sorted(spread)),
+            priority,
+            interruption_bucket,
+            reclamation_bucket,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The wire's identity of this profile (spec/engine.md §3.2)."""
+        reqs = ";".join(f"{r.key}:{int(r.operator)}:{','.join(r.values)}" for r in self.requirements)
+        spread = ";".join(f"{s.topology_key}:{s.max_skew}:{int(s.when)}" for s in self.spread)
+        return (
+            f"p={self.priority}|ipb={self.interruption_bucket}|rpb={self.reclamation_bucket}|reqs={reqs}|spr={spread}"
+        )
+
+    @property
+    def same(self) -> Requirement | None:
+        """The requirement that binds a gang to one domain, if there is one (at most one in v1)."""
+        return next((r for r in self.requirements if r.operator is Operator.SAME), None)
+
+    def without_same(self) -> "Profile":
+        rest = tuple(r for r in self.requirements if r.operator is not Operator.SAME)
+        return Profile(rest, self.spread, self.priority, self.interruption_bucket, self.reclamation_bucket)
+
+    def matches(self, attribute: Callable[[str], str | None]) -> bool:
+        return all(requirement.matches(attribute) for requirement in self.requirements)

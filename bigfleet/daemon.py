@@ -1,0 +1,110 @@
+"""What every BigFleet process shares: logs, metrics and health on one port, a clean stop on a signal."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+
+# An overloaded process wakes up late; the self-check reads this.
+_LAG_SAMPLE_SECONDS = 0.25
+
+
+def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """`count` bucket bounds from `start`, each `factor` times the one before."""
+    return tuple(start * factor**index for index in range(count))
+
+
+def configure_logging(process: str) -> None:
+    """One line per event on stdout: time, level, process, event, key=value pairs."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "process", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stdout),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.bind_contextvars(process=process)
+
+
+async def serve_metrics(address: str, registry: CollectorRegistry, ready: Callable[[], bool] = lambda: True) -> web.AppRunner:
+    """Serve /metrics, /healthz and /readyz on `host:port`; call `cleanup()` on the result to stop."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readyz(_: web.Request) -> web.Response:
+        return web.Response(text="ok") if ready() else web.Response(status=503, text="not ready")
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    host, _, port = address.rpartition(":")
+    await web.TCPSite(runner, host or "127.0.0.1", int(port)).start()
+    return runner
+
+
+async def watch_loop_lag(registry: CollectorRegistry) -> None:
+    """Record how late the event loop runs, for ever."""
+    lag = Histogram(
+        "bigfleet_event_loop_lag_seconds",
+        "How late a timer of this process fired.",
+        buckets=exponential_buckets(0.001, 2, 15),
+        registry=registry,
+    )
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _LAG_SAMPLE_SECONDS
+        await asyncio.sleep(_LAG_SAMPLE_SECONDS)
+        lag.observe(max(0.0, loop.time() - due))
+
+
+def run(process: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `main` until it returns or SIGTERM or SIGINT cancels it."""
+    import uvloop
+
+    configure_logging(process)
+
+    async def until_signalled() -> None:
+        task = asyncio.ensure_future(main())
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
+
+        def stop() -> None:
+            stopping.set()
+            task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not stopping.is_set():
+                raise
+
+    uvloop.run(until_signalled())
+
+
+async def forever(*awaitables: Awaitable[None]) -> None:
+    """Run loops that never end side by side; the failure of one ends all."""
+    async with asyncio.TaskGroup() as group:
+        for awaitable in awaitables:
+            group.create_task(_as_coroutine(awaitable))
+
+
+async def _as_coroutine(awaitable: Awaitable[None]) -> None:
+    await awaitable

@@ -1,0 +1,105 @@
+"""A local copy of a collection, kept current by list and watch."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import aiohttp
+import structlog
+
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.errors import Gone, KubeError
+from bigfleet.kube.resources import Resource
+
+Object = dict[str, Any]
+Handler = Callable[[Object | None, Object | None], None]
+
+_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+log = structlog.get_logger(__name__)
+
+
+def key_of(item: Object) -> str:
+    """`namespace/name`, or the name alone for cluster-scoped objects."""
+    metadata = item["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+class Informer:
+    """Lists once, then follows the watch; survives dropped watches, 410s and apiserver restarts.
+
+    `on_change(old, new)` runs in the event loop for each change: old is None for an addition, new is None for
+    a deletion. It must not block. `trim` may shrink an object before it is stored.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        on_change: Handler | None = None,
+        trim: Callable[[Object], Object] = lambda item: item,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._scope: dict[str, Any] = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._on_change = on_change
+        self._trim = trim
+        self._items: dict[str, Object] = {}
+        self.synced = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self._items.values())
+
+    def get(self, key: str) -> Object | None:
+        """The object under `namespace/name` (or `name`), if it exists."""
+        return self._items.get(key)
+
+    async def run(self) -> None:
+        """Follow the collection until cancelled."""
+        failures = 0
+        while True:
+            try:
+                version = await self._relist()
+                failures = 0
+                while True:
+                    version = await self._follow(version)
+            except Gone:
+                log.info("watch expired, listing again", resource=self._resource.plural)
+            except (aiohttp.ClientError, KubeError, OSError, TimeoutError) as error:
+                delay = _RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)]
+                failures += 1
+                log.warning("watch failed", resource=self._resource.plural, error=str(error), retry_seconds=delay)
+                await asyncio.sleep(delay)
+
+    async def _relist(self) -> str:
+        items, version = await self._client.list(self._resource, **self._scope)
+        fresh = {key_of(item): self._trim(item) for item in items}
+        for key in [key for key in self._items if key not in fresh]:
+            self._put(key, None)
+        for key, item in fresh.items():
+            self._put(key, item)
+        self.synced.set()
+        return version
+
+    async def _follow(self, version: str) -> str:
+        async for kind, item in self._client.watch(self._resource, version=version, **self._scope):
+            version = item["metadata"]["resourceVersion"]
+            if kind == "BOOKMARK":
+                continue
+            self._put(key_of(item), None if kind == "DELETED" else self._trim(item))
+        return version
+
+    def _put(self, key: str, new: Object | None) -> None:
+        old = self._items.pop(key, None) if new is None else self._items.get(key)
+        if new is not None:
+            self._items[key] = new
+        if self._on_change and (old is not None or new is not None):
+            self._on_change(old, new)
