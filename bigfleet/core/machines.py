@@ -84,8 +84,8 @@ class Machine:
     capacity_type: CapacityType = CapacityType.UNSPECIFIED
     price_per_hour: float = 0.0
     interruption_probability: float = 0.0
-    allocatable: Vector = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
+    allocatable: Vector = field(default_factory=dict, hash=False)
+    labels: dict[str, str] = field(default_factory=dict, hash=False)
     host: str = ""
     cluster: str = ""
     last_error: str = ""
@@ -105,7 +105,10 @@ def invariant_violation(machine: Machine) -> tuple[str, str] | None:
     if not machine.price_per_hour >= 0 or math.isinf(machine.price_per_hour):
         return "price", f"price_per_hour {machine.price_per_hour} is not a finite number ≥ 0"
     if not 0 <= machine.interruption_probability <= 1:
-        return "interruption_probability", f"interruption_probability {machine.interruption_probability} is not in [0, 1]"
+        return (
+            "interruption_probability",
+            f"interruption_probability {machine.interruption_probability} is not in [0, 1]",
+        )
     state = machine.state
     if not machine.id:
         return "structural", "the machine has no id"

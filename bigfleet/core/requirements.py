@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 INSTANCE_TYPE_KEY = "node.kubernetes.io/instance-type"
 ZONE_KEY = "topology.kubernetes.io/zone"
@@ -97,7 +98,7 @@ class Profile:
             reclamation_bucket,
         )
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The wire's identity of this profile (spec/engine.md §3.2)."""
         reqs = ";".join(f"{r.key}:{int(r.operator)}:{','.join(r.values)}" for r in self.requirements)
@@ -106,14 +107,27 @@ class Profile:
             f"p={self.priority}|ipb={self.interruption_bucket}|rpb={self.reclamation_bucket}|reqs={reqs}|spr={spread}"
         )
 
-    @property
+    @cached_property
     def same(self) -> Requirement | None:
         """The requirement that binds a gang to one domain, if there is one (at most one in v1)."""
         return next((r for r in self.requirements if r.operator is Operator.SAME), None)
 
+    @cached_property
+    def pinned_instance_types(self) -> frozenset[str] | None:
+        """The instance types that an In requirement names; None if nothing, or anything but In, speaks of the type."""
+        on_type = [r for r in self.requirements if r.key == INSTANCE_TYPE_KEY]
+        if not on_type or any(r.operator is not Operator.IN for r in on_type):
+            return None
+        return frozenset.intersection(*(frozenset(r.values) for r in on_type))
+
     def without_same(self) -> "Profile":
-        rest = tuple(r for r in self.requirements if r.operator is not Operator.SAME)
-        return Profile(rest, self.spread, self.priority, self.interruption_bucket, self.reclamation_bucket)
+        """The profile of a gang whose members need not be held together. Values that Same allows stay, as In."""
+        rest = (
+            Requirement(r.key, Operator.IN, r.values) if r.operator is Operator.SAME else r
+            for r in self.requirements
+            if r.operator is not Operator.SAME or r.values
+        )
+        return Profile.canonical(rest, self.spread, self.priority, self.interruption_bucket, self.reclamation_bucket)
 
     def matches(self, attribute: Callable[[str], str | None]) -> bool:
         return all(requirement.matches(attribute) for requirement in self.requirements)

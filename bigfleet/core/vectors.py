@@ -45,3 +45,8 @@ def scaled(vector: ReadVector, factor: int) -> Vector:
 
 def is_zero(vector: ReadVector) -> bool:
     return all(milli <= 0 for milli in vector.values())
+
+
+def positive(vector: ReadVector) -> Vector:
+    """The dimensions above zero: two vectors that ask for the same have equal positive parts."""
+    return {name: milli for name, milli in vector.items() if milli > 0}

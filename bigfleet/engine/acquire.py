@@ -1,0 +1,65 @@
+"""Acquisition for one need: which free machines it takes, by its topology (spec/engine.md §3.9)."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.core.vectors import Vector, add, covers
+from bigfleet.engine.fill import Claims, Fill
+from bigfleet.engine.snapshot import Snapshot
+from bigfleet.engine.spread import acquire_spread, binding_terms
+
+
+def acquire(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
+    """Take free machines until the need is met or nothing fits: Idle first, then Speculative (spec/engine.md §3.9)."""
+    same = fill.need.profile.same
+    if same is not None:
+        acquire_in_one_domain(fill, same.key, snapshot, claims)
+    elif binding_terms(fill.need.profile):
+        acquire_spread(fill, snapshot, claims)
+    else:
+        take(claims.free_pool(snapshot, fill), fill, claims)
+
+
+def take(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
+    """Claim machines in the given order until the need is met."""
+    for machine in machines:
+        if fill.met:
+            return
+        claims.claim(machine, fill)
+
+
+def acquire_in_one_domain(fill: Fill, key: str, snapshot: Snapshot, claims: Claims) -> None:
+    """A gang takes machines of its chosen domain only; without one it chooses among what is free (§3.9)."""
+    if fill.domain is None:
+        fill.domain = _domain_of_free_machines(fill, key, snapshot, claims)
+    take((m for m in claims.free_pool(snapshot, fill) if m.attribute(key) == fill.domain), fill, claims)
+
+
+def _domain_of_free_machines(fill: Fill, key: str, snapshot: Snapshot, claims: Claims) -> str | None:
+    """A domain that covers the need (cheapest head first), else the one with most machines (spec/engine.md §3.9).
+
+    Idle machines choose if there are any, for that state is tried first.
+    """
+    by_domain: dict[MachineState, dict[str, list[Machine]]] = defaultdict(lambda: defaultdict(list))
+    for machine in claims.free_pool(snapshot, fill):
+        value = machine.attribute(key)
+        if value is not None:
+            by_domain[machine.state][value].append(machine)
+    domains = by_domain.get(MachineState.IDLE) or by_domain.get(MachineState.SPECULATIVE)
+    if not domains:
+        return None
+
+    def rank(value: str) -> tuple[bool, int, float, str]:
+        machines = domains[value]
+        enough = covers(_total(machines), fill.missing)
+        return not enough, 0 if enough else -len(machines), machines[0].price_per_hour, value
+
+    return min(domains, key=rank)
+
+
+def _total(machines: Iterable[Machine]) -> Vector:
+    total: Vector = {}
+    for machine in machines:
+        total = add(total, machine.allocatable)
+    return total

@@ -1,0 +1,131 @@
+"""What a cycle decides: actions on machines, and what the shard reports about every need."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from bigfleet.core.machines import CapacityType
+from bigfleet.core.needs import Need
+from bigfleet.core.requirements import Profile
+from bigfleet.core.vectors import Vector
+
+
+class ActionKind(StrEnum):
+    """Values are the audit log's and the metrics' spelling (spec/engine.md §3.5)."""
+
+    BOOTSTRAP = "Bootstrap"
+    PROVISION = "Provision"
+    PREEMPT = "Preempt"
+    RECLAIM = "Reclaim"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True)
+class Action:
+    """One step for one machine. The shard executes it if the machine is still in the state it was decided for."""
+
+    kind: ActionKind
+    machine_id: str
+    # The cluster that gains (Bootstrap, Provision) or loses (Preempt, Reclaim) the machine; empty for Delete.
+    cluster: str
+    reason: str
+    # The need's profile and gang, for the assignment; Bootstrap and Provision only.
+    profile: Profile | None = None
+    group: str = ""
+    # How long the drain may take; Preempt and Reclaim only.
+    grace_seconds: int = 0
+    preemptor_priority: int = 0
+
+
+class UnmetReason(IntEnum):
+    """Why a need is not satisfied. Numbers are the wire's (spec/engine.md §2.5)."""
+
+    UNSPECIFIED = 0  # satisfied
+    PRIORITY_STARVED = 1
+    NO_MATCHING_SUPPLY = 2
+    TOPOLOGY_UNSATISFIABLE = 3
+    PREEMPTION_EXHAUSTED = 4
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Demand of one profile that neither acquisition nor preemption could meet (spec/engine.md §3.12)."""
+
+    fingerprint: str
+    profile: Profile
+    deficit: Vector = field(hash=False)
+    # Consecutive cycles with a shortfall of this fingerprint, this one included: 1 in the first.
+    age_cycles: int
+
+
+@dataclass(frozen=True)
+class NeedView:
+    """What one cycle made of one need, after folding (spec/engine.md §2.5)."""
+
+    need: Need
+    # Whether Phase 1 covered the whole aggregate, machines acquired in this cycle included.
+    satisfied: bool
+    # What Phase 1 left uncovered.
+    residual: Vector = field(hash=False)
+    # Machines credited to the need: bound to its cluster or being created for it. Those of this cycle come on top.
+    claimed: int
+    bootstraps: int
+    provisions: int
+    same_domain: str
+    same_satisfiable: bool
+    parked: bool
+    # Cycles since the gang was first parked, this one included; counts on while a parked gang probes.
+    parked_age_cycles: int
+    # Age of the shortfall of this need's fingerprint; 0 when satisfied, or when preemption under way will cover it.
+    age_cycles_unmet: int
+    reason: UnmetReason
+
+
+@dataclass(frozen=True)
+class CapacityHint:
+    """What a cluster could still get for one profile (spec/engine.md §3.16). The shard suppresses repeats."""
+
+    cluster: str
+    profile: Profile
+    available: int
+    idle: int
+    speculative: int
+    cost_per_hour: float
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The whole outcome of one cycle."""
+
+    # In phase order: Bootstrap and Provision, then Preempt, then Reclaim, then Delete.
+    actions: tuple[Action, ...]
+    # Priority descending, then older first; every one of them (a report carries the first hundred).
+    shortfalls: tuple[Shortfall, ...]
+    # In InspectNeeds order: priority descending, arrival ascending, cluster ascending.
+    views: tuple[NeedView, ...]
+    # By cluster, then fingerprint.
+    hints: tuple[CapacityHint, ...]
+    # Reclaims that the blast cap deferred to a later cycle.
+    reclaims_capped: int
+
+
+def _default_holds() -> Mapping[CapacityType, float]:
+    return dict.fromkeys(CapacityType, math.inf) | {CapacityType.ON_DEMAND: 300.0, CapacityType.SPOT: 60.0}
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """The knobs of the engine; the defaults are the product's."""
+
+    # Reclaims per cluster and cycle, as a part of its Configured machines (at least 1 machine); 0 = no cap.
+    reclaim_cap_fraction: float = 0.05
+    # Seconds an unclaimed Idle machine is kept before it is deleted; a type that is absent is kept for ever.
+    idle_hold_seconds: Mapping[CapacityType, float] = field(default_factory=_default_holds)
+    # A gang that can't be placed for this many cycles stops holding a domain's free machines …
+    park_after_cycles: int = 8
+    # … and tries again every so many cycles.
+    park_probe_every: int = 32
+
+    def idle_hold(self, capacity_type: CapacityType) -> float:
+        return self.idle_hold_seconds.get(capacity_type, math.inf)

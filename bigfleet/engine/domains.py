@@ -1,0 +1,114 @@
+"""Gangs: the one domain that a gang lives in, and what is there for it (spec/engine.md §3.9, ADR-0040, ADR-0051)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from bigfleet.core.machines import Machine
+from bigfleet.core.vectors import ReadVector, Vector, add, covers, positive, scaled, subtract
+from bigfleet.engine.fill import Claims, Fill
+from bigfleet.engine.snapshot import Snapshot
+
+
+@dataclass
+class Domain:
+    """What one value of the Same key has for a gang (the "bucket" of spec/engine.md §3.9)."""
+
+    value: str
+    # Machines that are there for the gang's cluster: creditable without acquiring anything.
+    members: list[Machine] = field(default_factory=list)
+    # Members and acquirable machines together.
+    count: int = 0
+    total: Vector = field(default_factory=dict)
+    creditable: Vector = field(default_factory=dict)
+    # The members that were acquired for this very gang.
+    own: Vector = field(default_factory=dict)
+
+
+class FreeMachines:
+    """Idle and Speculative machines that no earlier gang of the pre-pass counts on (spec/engine.md §3.9)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._left = dict(snapshot.free_by_kind)
+        self._consumed: set[str] = set()
+
+    def add_to(self, domains: dict[str, Domain], fill: Fill, key: str) -> None:
+        """Count what each domain could still give a gang."""
+        for kind in fill.usable:
+            left = self._left.get(kind, 0)
+            value = self._snapshot.example(kind).attribute(key)
+            if left and value is not None:
+                domain = domains.setdefault(value, Domain(value))
+                domain.count += left
+                domain.total = add(domain.total, scaled(self._snapshot.example(kind).allocatable, left))
+
+    def consume(self, fill: Fill, key: str) -> None:
+        """Set aside what the gang will acquire in its domain: later gangs rank without it (spec/engine.md §3.9)."""
+        missing = fill.missing
+        for machine in self._snapshot.pool(fill.need.profile.interruption_bucket, fill.usable):
+            if not missing:
+                return
+            if machine.id not in self._consumed and machine.attribute(key) == fill.domain:
+                self._consumed.add(machine.id)
+                self._left[self._snapshot.kind(machine)] -= 1
+                missing = positive(subtract(missing, machine.allocatable))
+
+
+def credit_gang(creditable: Iterable[Machine], free: FreeMachines, fill: Fill, claims: Claims, key: str) -> None:
+    """Choose a gang's domain and claim what is there for it, the gang's own machines first (spec/engine.md §3.9)."""
+    domains: dict[str, Domain] = {}
+    for machine in creditable:
+        _add_member(domains, machine, fill, key)
+    if not fill.parked:
+        free.add_to(domains, fill, key)
+    if not domains:
+        return
+    chosen = min(domains.values(), key=lambda domain: _rank(domain, fill.missing))
+    fill.domain = chosen.value
+    fill.satisfiable = covers(chosen.total, fill.missing)
+    for machine in sorted(chosen.members, key=lambda m: not _is_own(m, fill)):
+        if fill.met:
+            break
+        claims.claim(machine, fill)
+    if not fill.parked:
+        free.consume(fill, key)
+
+
+def _add_member(domains: dict[str, Domain], machine: Machine, fill: Fill, key: str) -> None:
+    value = machine.attribute(key)
+    if value is None:
+        return
+    domain = domains.setdefault(value, Domain(value))
+    domain.members.append(machine)
+    domain.count += 1
+    domain.total = add(domain.total, machine.allocatable)
+    domain.creditable = add(domain.creditable, machine.allocatable)
+    if _is_own(machine, fill):
+        domain.own = add(domain.own, machine.allocatable)
+
+
+def _is_own(machine: Machine, fill: Fill) -> bool:
+    """Acquired for this gang: the same fingerprint and the same group (ADR-0051)."""
+    assignment = machine.assignment
+    return assignment.fingerprint == fill.need.profile.fingerprint and assignment.group == fill.need.group
+
+
+def _rank(domain: Domain, want: ReadVector) -> tuple[int, float, float, float, int, str]:
+    """The seven steps of the choice as one key: the smallest wins (spec/engine.md §3.9).
+
+    Step 5 (creditable coverage) decides only among domains that can't satisfy: among the others step 2 already did.
+    """
+    creditable = coverage(domain.creditable, want)
+    if covers(domain.total, want):
+        return 0, -creditable, -coverage(domain.own, want), _commitment(domain.total, want), -domain.count, domain.value
+    return 1, -coverage(domain.total, want), -creditable, 0.0, -domain.count, domain.value
+
+
+def coverage(have: ReadVector, want: ReadVector) -> float:
+    """How much of what is wanted is there: each wanted dimension adds at most 1 (spec/engine.md §3.9 step 2)."""
+    return sum(min(1.0, have.get(name, 0) / want[name]) for name in sorted(want) if want[name] > 0)
+
+
+def _commitment(have: ReadVector, want: ReadVector) -> float:
+    """Coverage without the cap: the larger, the more would lie idle (spec/engine.md §3.9 step 4)."""
+    return sum(have.get(name, 0) / want[name] for name in sorted(want) if want[name] > 0)

@@ -1,0 +1,86 @@
+"""Spread: a need's machines are taken evenly over the values of its topology keys (spec/engine.md §3.9)."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.core.requirements import Profile, Spread, WhenUnsatisfiable
+from bigfleet.engine.fill import Claims, Fill
+from bigfleet.engine.snapshot import Snapshot, speculative_cost
+
+# One value per spread term: machines of a cell are alike to the spread.
+Cell = tuple[str, ...]
+
+
+def binding_terms(profile: Profile) -> Sequence[Spread]:
+    """The terms that limit acquisition: DoNotSchedule ones, unless Same wins over them (spec/engine.md §3.9)."""
+    if profile.same is not None:
+        return ()
+    return [term for term in profile.spread if term.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]
+
+
+def acquire_spread(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
+    """Take the cheapest machine of a cell that is not ahead of others, Idle first (spec/engine.md §3.9)."""
+    balance = Balance(fill, snapshot)
+    bucket = fill.need.profile.interruption_bucket
+
+    def rank(machine: Machine) -> tuple[bool, float, Cell, str]:
+        speculative = machine.state is not MachineState.IDLE
+        cost = speculative_cost(machine, bucket) if speculative else machine.price_per_hour
+        return speculative, cost, balance.cell(machine) or (), machine.id
+
+    for machine in balance.in_turn(sorted(claims.free_pool(snapshot, fill), key=rank)):
+        claims.claim(machine, fill)
+        if fill.met:
+            return
+
+
+class Balance:
+    """How many of a need's machines each domain has, and where one more may go."""
+
+    def __init__(self, fill: Fill, snapshot: Snapshot) -> None:
+        """Domains of the pool count even if all their machines are taken; what the need holds counts from the start.
+
+        The spec does not count what is held (§11.10). It must: a lost machine would be replaced in the wrong domain,
+        and its pod would never bind under DoNotSchedule.
+        """
+        self._terms = binding_terms(fill.need.profile)
+        self._counts: list[Counter[str]] = [Counter() for _ in self._terms]
+        self._see(snapshot.pool(fill.need.profile.interruption_bucket, fill.usable), weight=0)
+        self._see([*fill.credited, *fill.bootstraps, *fill.provisions], weight=1)
+
+    def _see(self, machines: Iterable[Machine], weight: int) -> None:
+        for machine in machines:
+            for term, counts in zip(self._terms, self._counts, strict=True):
+                value = machine.attribute(term.topology_key)
+                if value is not None:
+                    counts[value] += weight
+
+    def in_turn(self, ranked: Sequence[Machine]) -> Iterator[Machine]:
+        """Machines for the need, each counted: always the first in rank of those whose cell is not ahead.
+
+        The scheduler would not use a machine that lacks one of the keys, so these are left out.
+        """
+        self._see(ranked, weight=0)
+        queues: dict[Cell, deque[tuple[int, Machine]]] = {}
+        for rank, machine in enumerate(ranked):
+            cell = self.cell(machine)
+            if cell is not None:
+                queues.setdefault(cell, deque()).append((rank, machine))
+        while heads := [(queue[0][0], cell) for cell, queue in queues.items() if queue and self._allows(cell)]:
+            _, cell = min(heads)
+            _, machine = queues[cell].popleft()
+            self._see([machine], weight=1)
+            yield machine
+
+    def cell(self, machine: Machine) -> Cell | None:
+        """The machine's value for every term; None if it lacks one."""
+        values = [machine.attribute(term.topology_key) for term in self._terms]
+        return None if None in values else tuple(value for value in values if value is not None)
+
+    def _allows(self, cell: Cell) -> bool:
+        """Whether each of the cell's domains has at most min + skew − 1 machines (spec/engine.md §3.9)."""
+        return all(
+            counts[value] <= min(counts.values()) + max(1, term.max_skew) - 1
+            for term, counts, value in zip(self._terms, self._counts, cell, strict=True)
+        )

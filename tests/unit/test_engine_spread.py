@@ -1,0 +1,99 @@
+"""Spread needs take machines evenly, counting those that they have (spec/engine.md §3.9, §11.10)."""
+
+from collections import Counter
+
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Spread, WhenUnsatisfiable
+from bigfleet.engine import ActionKind, Decisions
+from tests.unit.engine_world import World, acted, configured, cpu, decide, machine, need, profile, same, zone_spread
+
+SPREAD = profile(spread=[zone_spread()])
+SPECULATIVE = MachineState.SPECULATIVE
+
+
+def free(zone: str, count: int, price: float = 1.0, state: MachineState = MachineState.IDLE) -> list[Machine]:
+    return [machine(f"{zone}-{state.label}-{n}", state, zone=f"zone-{zone}", price=price) for n in range(count)]
+
+
+def zones(decisions: Decisions) -> str:
+    """The zones of the acquisitions, in order."""
+    return "".join(action.machine_id[0] for action in decisions.actions if action.profile)
+
+
+def test_the_cheapest_of_the_zones_that_are_not_ahead() -> None:
+    machines = [*free("a", 9, price=3), *free("b", 9, price=1), *free("c", 9, price=2)]
+    assert zones(decide(machines, [need(cpu(28), of=SPREAD)])) == "bcabcab"
+
+
+def test_a_larger_skew_lets_a_zone_run_ahead() -> None:
+    machines = [*free("a", 9, price=1), *free("b", 9, price=2)]
+    assert zones(decide(machines, [need(cpu(16), of=profile(spread=[zone_spread(2)]))])) == "aaba"
+
+
+def test_a_skew_below_one_counts_as_one() -> None:
+    machines = [*free("a", 9, price=1), *free("b", 9, price=2)]
+    assert zones(decide(machines, [need(cpu(8), of=profile(spread=[zone_spread(0)]))])) == "ab"
+
+
+def test_equal_prices_go_by_zone() -> None:
+    assert zones(decide([*free("b", 3), *free("a", 3)], [need(cpu(16), of=SPREAD)])) == "abab"
+
+
+def test_an_exhausted_zone_holds_the_others_back() -> None:
+    machines = [*free("a", 9), *free("b", 1)]
+    decisions = decide(machines, [need(cpu(40), of=SPREAD)])
+    assert zones(decisions) == "aba"
+    assert not decisions.views[0].satisfied
+
+
+def test_a_zone_that_a_better_need_emptied_still_counts() -> None:
+    taker = need(cpu(4), of=profile(same(ZONE_KEY, "zone-b"), priority=2000), cluster="c0")
+    decisions = decide([*free("a", 9), *free("b", 1)], [taker, need(cpu(40), of=SPREAD)])
+    assert zones(decisions) == "ba"
+
+
+def test_idle_before_speculative_as_far_as_the_balance_allows() -> None:
+    machines = [*free("a", 3, price=9), *free("b", 3, price=1, state=SPECULATIVE)]
+    assert zones(decide(machines, [need(cpu(16), of=SPREAD)])) == "aabb"
+    kinds = [action.kind for action in decide(machines, [need(cpu(16), of=SPREAD)]).actions]
+    assert Counter(kinds) == {ActionKind.BOOTSTRAP: 2, ActionKind.PROVISION: 2}
+
+
+def test_machines_that_the_need_already_has_count() -> None:
+    held = [configured(f"h{n}", zone=f"zone-{zone}") for n, zone in enumerate("aabbc")]
+    machines = [*held, *free("a", 5, price=1), *free("b", 5, price=1), *free("c", 5, price=9)]
+    assert zones(decide(machines, [need(cpu(24), of=SPREAD)])) == "c"
+
+
+def test_a_lost_machine_is_replaced_in_its_zone() -> None:
+    machines = [*free("a", 5, price=1), *free("b", 5, price=2), *free("c", 5, price=3)]
+    world = World.of(machines, [need(cpu(24), of=SPREAD)])
+    world.settle(3)
+    lost = next(m for m in world.in_state(MachineState.CONFIGURED) if m.startswith("c"))
+    world.lose(lost)
+    assert zones(world.step()) == "c"
+    assert world.step().actions == ()
+
+
+def test_several_terms_hold_together() -> None:
+    both = profile(spread=[zone_spread(), Spread(RACK_KEY, 1, WhenUnsatisfiable.DO_NOT_SCHEDULE)])
+    racks = [("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")]
+    machines = [machine(f"{zone}{rack}{n}", zone=f"zone-{zone}", rack=rack) for zone, rack in racks for n in range(3)]
+    taken = acted(decide(machines, [need(cpu(16), of=both)]), ActionKind.BOOTSTRAP)
+    assert taken == ["a10", "b30", "a20", "b40"]
+
+
+def test_machines_without_the_key_are_left_alone() -> None:
+    of = profile(spread=[Spread(RACK_KEY, 1, WhenUnsatisfiable.DO_NOT_SCHEDULE)])
+    assert decide([machine("no-rack")], [need(cpu(4), of=of)]).actions == ()
+
+
+def test_schedule_anyway_does_not_bind() -> None:
+    soft = profile(spread=[zone_spread(when=WhenUnsatisfiable.SCHEDULE_ANYWAY)])
+    assert zones(decide([*free("a", 4, price=1), *free("b", 4, price=2)], [need(cpu(12), of=soft)])) == "aaa"
+
+
+def test_same_wins_over_spread() -> None:
+    of = profile(same(ZONE_KEY), spread=[zone_spread()])
+    machines = [*free("a", 4), *free("b", 3)]
+    assert zones(decide(machines, [need(cpu(12), of=of, group="g")])) == "bbb"
