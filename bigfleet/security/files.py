@@ -1,0 +1,48 @@
+"""The three files of an identity in one directory: certificate, private key, and the CA that signed for everyone."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+CERTIFICATE = "tls.crt"
+PRIVATE_KEY = "tls.key"
+CA_CERTIFICATE = "ca.crt"
+
+
+@dataclass(frozen=True)
+class IdentityFiles:
+    """PEM of an identity. The private key never shows in its repr."""
+
+    certificate: bytes
+    private_key: bytes
+    ca_certificate: bytes
+
+    def __repr__(self) -> str:
+        return "IdentityFiles(…)"
+
+    @classmethod
+    def read(cls, directory: Path) -> "IdentityFiles":
+        return cls(
+            certificate=(directory / CERTIFICATE).read_bytes(),
+            private_key=(directory / PRIVATE_KEY).read_bytes(),
+            ca_certificate=(directory / CA_CERTIFICATE).read_bytes(),
+        )
+
+    def write(self, directory: Path) -> None:
+        """Write the files so that no reader sees half of one; the certificate last, as the sign that all are there."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(directory / PRIVATE_KEY, self.private_key, mode=0o600)
+        write_file(directory / CA_CERTIFICATE, self.ca_certificate, mode=0o644)
+        write_file(directory / CERTIFICATE, self.certificate, mode=0o644)
+
+
+def write_file(path: Path, content: bytes, *, mode: int) -> None:
+    """Put a whole file in place at once, with `mode` from its first byte on."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
