@@ -9,7 +9,13 @@ from typing import Any
 
 import structlog
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 # An overloaded process wakes up late; the self-check reads this.
 _LAG_SAMPLE_SECONDS = 0.25
@@ -37,7 +43,9 @@ def configure_logging(process: str) -> None:
     structlog.contextvars.bind_contextvars(process=process)
 
 
-async def serve_metrics(address: str, registry: CollectorRegistry, ready: Callable[[], bool] = lambda: True) -> web.AppRunner:
+async def serve_metrics(
+    address: str, registry: CollectorRegistry, ready: Callable[[], bool] = lambda: True
+) -> web.AppRunner:
     """Serve /metrics, /healthz and /readyz on `host:port`; call `cleanup()` on the result to stop."""
 
     async def metrics(_: web.Request) -> web.Response:
@@ -78,6 +86,7 @@ def run(process: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     import uvloop
 
     configure_logging(process)
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a `_created` series beside every counter would double what Prometheus keeps
 
     async def until_signalled() -> None:
         task = asyncio.ensure_future(main())
@@ -96,7 +105,16 @@ def run(process: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
             if not stopping.is_set():
                 raise
 
-    uvloop.run(until_signalled())
+    try:
+        uvloop.run(until_signalled())
+    except Exception as error:
+        # An error that knows its exit code is for people to read; any other is ours to debug.
+        exit_code = getattr(error, "exit_code", None)
+        if exit_code is None:
+            raise
+        hint = getattr(error, "hint", "")
+        sys.stderr.write(f"{process}: {error}\n" + (f"hint: {hint}\n" if hint else ""))
+        sys.exit(exit_code)
 
 
 async def forever(*awaitables: Awaitable[None]) -> None:

@@ -1,0 +1,25 @@
+"""The `bigfleet` command: every process of the system under test."""
+
+import sys
+
+from bigfleet.dispatch import Process, dispatch
+
+PROCESSES = {
+    "shard": Process("decides for its clusters and drives the provider", "bigfleet.shard", "ShardOptions"),
+    "coordinator": Process("keeps slow fleet facts on etcd", "bigfleet.coordinator", "CoordinatorOptions"),
+    "operator": Process("speaks for one cluster: demand up, nodes down", "bigfleet.operator", "OperatorOptions"),
+    "pod-controller": Process("turns Pods into CapacityRequests", "bigfleet.podcontroller", "PodControllerOptions"),
+    "provider": Process("a fake provider with phone home", "bigfleet.provider.server", "ProviderOptions"),
+    "issuer": Process("signs the certificates of a run's pods", "bigfleet.security.issuer", "IssuerOptions"),
+    "enroll": Process(
+        "gets this pod's certificate from the issuer", "bigfleet.security.enroll", "EnrollOptions", "enroll"
+    ),
+}
+
+
+def main() -> None:
+    dispatch("bigfleet", PROCESSES, sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""`program COMMAND --flags`: picks a process by name and runs it with its own options, importing nothing else."""
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bigfleet.flags import parse_options
+
+
+@dataclass(frozen=True)
+class Process:
+    """Where a process lives: `module` exposes `options` (a dataclass) and `function` (a coroutine of it)."""
+
+    summary: str
+    module: str
+    options: str
+    function: str = "serve"
+
+
+def dispatch(program: str, processes: Mapping[str, Process], arguments: Sequence[str]) -> None:
+    """Run the process that the first argument names; exits with 2 and the list of them otherwise."""
+    if not arguments or arguments[0] not in processes:
+        asked_for_help = bool(arguments) and arguments[0] in ("-h", "--help")
+        width = max(len(name) for name in processes)
+        menu = "\n".join(f"  {name:<{width}}  {process.summary}" for name, process in processes.items())
+        stream = sys.stdout if asked_for_help else sys.stderr
+        if arguments and not asked_for_help:
+            stream.write(f"{program}: there is no command {arguments[0]!r}\n")
+        stream.write(f"usage: {program} COMMAND [--flags]\n\ncommands:\n{menu}\n")
+        sys.exit(0 if asked_for_help else 2)
+    name, *rest = arguments
+    process = processes[name]
+    module = importlib.import_module(process.module)
+    options = parse_options(getattr(module, process.options), f"{program} {name}", rest)
+    from bigfleet.daemon import run
+
+    run(name, lambda: getattr(module, process.function)(options))
