@@ -1,0 +1,54 @@
+"""What a provider can answer instead of an ack, and what a backend can raise.
+
+ProviderError           an answer with a gRPC code
+├── InvalidArgument     INVALID_ARGUMENT
+├── Fenced              FAILED_PRECONDITION: this code means fencing and nothing else (spec/engine.md §3.17)
+├── UnknownMachine      NOT_FOUND
+├── IllegalTransition   INTERNAL
+├── Unsupported         UNIMPLEMENTED
+└── Refused             UNAVAILABLE: the backend does not take the call now; the machine stays as it is
+TransitionFailed        a backend's word that an accepted transition came to nothing: the machine goes Failed
+"""
+
+from typing import ClassVar
+
+import grpc
+
+
+class ProviderError(Exception):
+    """An RPC's answer when it is not a success; the machine's state is untouched."""
+
+    code: ClassVar[grpc.StatusCode]
+
+
+class InvalidArgument(ProviderError):
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class Fenced(ProviderError):
+    """The caller's token is not newer than the last one seen for this shard and machine."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class UnknownMachine(ProviderError):
+    code = grpc.StatusCode.NOT_FOUND
+
+    def __init__(self, machine_id: str) -> None:
+        super().__init__(f"no machine {machine_id!r}")
+
+
+class IllegalTransition(ProviderError):
+    code = grpc.StatusCode.INTERNAL
+
+
+class Unsupported(ProviderError):
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class Refused(ProviderError):
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class TransitionFailed(Exception):
+    """Ends up in the machine's last_error."""

@@ -1,0 +1,227 @@
+"""Mutating calls: checked in the contract's order, accepted at once, carried out in the background."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from bigfleet.core.machines import CapacityType, MachineState
+from bigfleet.provider.kit.backend import Backend, ReadinessChecker
+from bigfleet.provider.kit.errors import IllegalTransition, InvalidArgument, TransitionFailed, Unsupported
+from bigfleet.provider.kit.fencing import Fences, Token
+from bigfleet.provider.kit.inventory import Inventory
+from bigfleet.provider.kit.metrics import ProviderMetrics
+from bigfleet.provider.kit.records import MachineRecord
+from bigfleet.provider.kit.transitions import EDGES, RECOVERY, Kind, Timeouts
+
+# Does a transition's work and returns what changes in the record besides its state.
+Work = Callable[[], Awaitable[dict[str, Any]]]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mutating RPC, whichever of the four. Fields that its kind does not have stay empty."""
+
+    kind: Kind
+    machine_id: str
+    token: Token
+    cluster: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    bootstrap_blob: bytes = b""
+    grace_seconds: int = 0
+
+
+class Lifecycle:
+    """Moves machines. Use as an async context manager: leaving it abandons what is in flight."""
+
+    def __init__(self, inventory: Inventory, backend: Backend, timeouts: Timeouts, metrics: ProviderMetrics) -> None:
+        self._inventory = inventory
+        self._backend = backend
+        self._readiness = backend if isinstance(backend, ReadinessChecker) else None
+        self._timeouts = timeouts
+        self._metrics = metrics
+        self._fences = Fences()
+        self._operations: dict[tuple[str, Kind], str] = {}
+        self._numbers = itertools.count(1)
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._waiting: set[str] = set()
+        metrics.waiting_for_node.set_function(lambda: len(self._waiting))
+        if self._readiness is None:
+            log.warning("this backend cannot see nodes: Configured does not mean that a node is Ready (ADR-0056)")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tasks = list(self._in_flight.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def mutate(self, call: Mutation) -> tuple[str, MachineRecord]:
+        """Accept a call: its operation id and the machine as it stands now. Raises ProviderError.
+
+        Nothing here awaits, so calls for one machine are taken one after the other.
+        """
+        _validate(call)
+        self._fences.admit(call.token, call.machine_id)
+        machine = self._inventory.get(call.machine_id)
+        if _already_there(call, machine):
+            return self._operation(call), machine
+        _check_position(call, machine)
+        self._backend.admit(call.kind, machine)
+        return self._accept(call, machine)
+
+    def hold(self, machine: MachineRecord) -> None:
+        """Take in a machine that is Configuring already and whose node nobody expects before `release`."""
+        self._inventory.put(machine)
+        self._waiting.add(machine.id)
+
+    def release(self, machine_id: str) -> None:
+        """From now on the node of a held machine has the Configure time-out to become Ready.
+
+        Nobody asked for this transition, so its duration is not one of the metric's.
+        """
+        machine = self._inventory.get(machine_id)
+        if machine_id in self._waiting and machine_id not in self._in_flight:
+            seconds = self._timeouts.seconds(Kind.CONFIGURE)
+            self._start(Kind.CONFIGURE, machine, partial(self._until_ready, machine), seconds, timed=False)
+
+    def lose(self, machine_id: str, error: str) -> MachineRecord:
+        """The machine is gone, whatever it was doing: Failed, without host and binding."""
+        machine = self._inventory.get(machine_id)
+        if task := self._in_flight.pop(machine_id, None):
+            task.cancel()
+        self._waiting.discard(machine_id)
+        return self._inventory.put(
+            replace(
+                machine,
+                state=MachineState.FAILED,
+                host="",
+                cluster="",
+                metadata={},
+                last_error=error,
+                failed_in=None,
+            )
+        )
+
+    def _operation(self, call: Mutation) -> str:
+        """The id of the operation that brought the machine here; a machine that began here gets one now."""
+        key = (call.machine_id, call.kind)
+        return self._operations.get(key) or self._new_operation(key)
+
+    def _new_operation(self, key: tuple[str, Kind]) -> str:
+        self._operations[key] = operation = f"op-{next(self._numbers)}"
+        return operation
+
+    def _accept(self, call: Mutation, machine: MachineRecord) -> tuple[str, MachineRecord]:
+        operation = self._new_operation((call.machine_id, call.kind))
+        machine = replace(machine, state=EDGES[call.kind].through, last_error="", failed_in=None)
+        if call.kind is Kind.CONFIGURE:
+            machine = replace(machine, cluster=call.cluster, metadata=dict(call.metadata))
+        elif call.kind is Kind.DELETE:
+            machine = replace(machine, cluster="", metadata={})
+        self._inventory.put(machine)
+        seconds = self._timeouts.seconds(call.kind, call.grace_seconds)
+        self._start(call.kind, machine, partial(self._carry_out, call, machine), seconds, timed=True)
+        return operation, machine
+
+    def _start(self, kind: Kind, machine: MachineRecord, work: Work, seconds: float, *, timed: bool) -> None:
+        driving = self._drive(kind, machine, work, seconds, timed)
+        self._in_flight[machine.id] = asyncio.create_task(driving, name=f"{kind} {machine.id}")
+
+    async def _carry_out(self, call: Mutation, machine: MachineRecord) -> dict[str, Any]:
+        match call.kind:
+            case Kind.CREATE:
+                return {"host": await self._backend.create(machine)}
+            case Kind.CONFIGURE:
+                await self._backend.configure(machine, call.bootstrap_blob)
+                return await self._until_ready(machine)
+            case Kind.DRAIN:
+                await self._backend.drain(machine, call.grace_seconds)
+                return {"cluster": "", "metadata": {}}
+            case Kind.DELETE:
+                await self._backend.delete(machine)
+                return {"host": ""}
+
+    async def _until_ready(self, machine: MachineRecord) -> dict[str, Any]:
+        if self._readiness:
+            self._waiting.add(machine.id)
+            await self._readiness.confirm_node_ready(machine)
+        return {}
+
+    async def _drive(self, kind: Kind, machine: MachineRecord, work: Work, timeout_seconds: float, timed: bool) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            async with asyncio.timeout(timeout_seconds) as deadline:
+                changes = await work()
+            landed = replace(machine, state=EDGES[kind].target, **changes)
+        except TransitionFailed as error:
+            landed = _failed(machine, kind, str(error))
+        except TimeoutError:
+            waiting = " while waiting for its node to be Ready" if machine.id in self._waiting else ""
+            reason = f"timed out after {timeout_seconds:g} s{waiting}" if deadline.expired() else "timed out"
+            landed = _failed(machine, kind, reason)
+        except Exception as error:
+            log.exception("backend error", kind=kind, machine=machine.id)
+            landed = _failed(machine, kind, f"{type(error).__name__}: {error}")
+        if self._in_flight.get(machine.id) is not asyncio.current_task():
+            return  # lost in the meantime: what became of this transition is no news any more
+        del self._in_flight[machine.id]
+        self._waiting.discard(machine.id)
+        self._inventory.put(landed)
+        if landed.state is MachineState.FAILED:
+            self._metrics.failed(kind)
+            log.warning("machine failed", machine=machine.id, error=landed.last_error)
+        elif timed:
+            self._metrics.landed(kind, loop.time() - started)
+
+
+def _validate(call: Mutation) -> None:
+    if not call.machine_id:
+        raise InvalidArgument("machine_id is empty")
+    if call.kind is Kind.CONFIGURE and not call.cluster:
+        raise InvalidArgument("cluster_id is empty")
+    for name, value in (
+        ("shard_epoch", call.token.epoch),
+        ("sequence_number", call.token.sequence),
+        ("grace_period_seconds", call.grace_seconds),
+    ):
+        if value < 0:
+            raise InvalidArgument(f"{name} is {value}, it must not be negative")
+
+
+def _already_there(call: Mutation, machine: MachineRecord) -> bool:
+    edge = EDGES[call.kind]
+    if machine.state not in (edge.through, edge.target):
+        return False
+    # An ack would tell the caller that the machine is on its way to the wrong cluster's pods.
+    return call.kind is not Kind.CONFIGURE or call.cluster == machine.cluster
+
+
+def _check_position(call: Mutation, machine: MachineRecord) -> None:
+    bare_metal = machine.shape.capacity_type is CapacityType.BARE_METAL
+    if call.kind is Kind.DELETE and bare_metal:
+        raise Unsupported(f"machine {machine.id!r} is bare metal and cannot be deleted")
+    if machine.state is MachineState.FAILED:
+        lost_for_good = bare_metal and machine.failed_in is None
+        if call.kind in RECOVERY[machine.failed_in] and not lost_for_good:
+            return
+        raise IllegalTransition(f"machine {machine.id!r} is Failed ({machine.last_error}) and cannot {call.kind}")
+    if machine.state is not EDGES[call.kind].source:
+        bound = f" for cluster {machine.cluster!r}" if machine.cluster else ""
+        raise IllegalTransition(f"machine {machine.id!r} is {machine.state.label}{bound} and cannot {call.kind}")
+
+
+def _failed(machine: MachineRecord, kind: Kind, reason: str) -> MachineRecord:
+    return replace(machine, state=MachineState.FAILED, last_error=f"{kind}: {reason}", failed_in=kind)

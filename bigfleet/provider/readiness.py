@@ -1,0 +1,176 @@
+"""Phone home: which machines' nodes are Ready, as each cluster reports it (ADR-0056)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import grpc
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from bigfleet.api.v1alpha1 import phonehome_pb2 as pb
+from bigfleet.api.v1alpha1 import phonehome_pb2_grpc
+from bigfleet.security import require
+
+log = structlog.get_logger(__name__)
+
+# (cluster, machine id) of a node that was Ready in the last report and is not in this one.
+Departure = Callable[[str, str], None]
+
+
+class ReadySets:
+    """The last known Ready set of each cluster, and who waits for a machine to appear in one."""
+
+    def __init__(self, on_departure: Departure = lambda _cluster, _machine: None) -> None:
+        self._ready: dict[str, set[str]] = {}
+        self._waiters: dict[tuple[str, str], asyncio.Future[None]] = {}
+        self._on_departure = on_departure
+
+    def size(self, cluster: str) -> int:
+        return len(self._ready.get(cluster, ()))
+
+    async def wait(self, cluster: str, machine_id: str) -> None:
+        """Return once the machine's node is Ready in this cluster; at once if it is."""
+        if machine_id in self._ready.get(cluster, ()):
+            return
+        key = (cluster, machine_id)
+        waiter = self._waiters[key] = asyncio.get_running_loop().create_future()
+        try:
+            await waiter
+        finally:
+            if self._waiters.get(key) is waiter:
+                del self._waiters[key]
+
+    def replace(self, cluster: str, ready: Iterable[str]) -> None:
+        """The whole set, as it is now."""
+        now = set(ready)
+        before = self._ready.get(cluster, set())
+        self._ready[cluster] = now
+        self._arrived(cluster, now - before)
+        for machine_id in before - now:
+            self._on_departure(cluster, machine_id)
+
+    def change(self, cluster: str, ready: Iterable[str], not_ready: Iterable[str]) -> None:
+        """What happened since the last report."""
+        known = self._ready.setdefault(cluster, set())
+        arrived = set(ready)
+        known |= arrived
+        self._arrived(cluster, arrived)
+        for machine_id in set(not_ready) & known:
+            known.discard(machine_id)
+            self._on_departure(cluster, machine_id)
+
+    def forget(self, cluster: str, machine_id: str) -> None:
+        """A machine has left its cluster: a node that lingers there must not vouch for its next binding."""
+        self._ready.get(cluster, set()).discard(machine_id)
+
+    def drop(self, cluster: str) -> None:
+        """Nobody has spoken for this cluster for too long: what was known is known no more."""
+        self._ready.pop(cluster, None)
+
+    def _arrived(self, cluster: str, machine_ids: Iterable[str]) -> None:
+        for machine_id in machine_ids:
+            waiter = self._waiters.get((cluster, machine_id))
+            if waiter and not waiter.done():
+                waiter.set_result(None)
+
+
+class PhoneHome(phonehome_pb2_grpc.PhoneHomeServicer):
+    """The clusters' streams: the newest one speaks for its cluster, and its last word outlives it for a while."""
+
+    def __init__(
+        self,
+        ready: ReadySets,
+        registry: CollectorRegistry,
+        *,
+        keep_seconds: float,
+        on_first_stream: Callable[[str], None],
+    ) -> None:
+        self._ready = ready
+        self._keep_seconds = keep_seconds
+        self._on_first_stream = on_first_stream
+        self._speakers: dict[str, object] = {}
+        self._expiries: dict[str, asyncio.TimerHandle] = {}
+        self._seen: set[str] = set()
+        self._stopping = asyncio.Event()
+        self._ready_nodes = Gauge(
+            "bigfleet_provider_ready_nodes",
+            "Nodes that are Ready, as their cluster last said.",
+            ["cluster"],
+            registry=registry,
+        )
+        streams = Gauge("bigfleet_provider_phone_home_streams", "Clusters with a live stream.", registry=registry)
+        streams.set_function(lambda: len(self._speakers))
+
+    def expect(self, cluster: str) -> None:
+        """Show this cluster in the metrics from now on."""
+        self._ready_nodes.labels(cluster).set_function(lambda: self._ready.size(cluster))
+
+    def stop(self) -> None:
+        """End all streams, so that the server need not break them off."""
+        self._stopping.set()
+
+    async def Report(  # noqa: N802
+        self, request_iterator: AsyncIterator[pb.ReadyReport], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.ReportClosed:
+        stream = object()
+        cluster = ""
+        try:
+            while (frame := await self._next_frame(request_iterator)) is not None:
+                if not cluster:
+                    await self._check_opening(frame, context)
+                    cluster = frame.cluster_id
+                    self._open(cluster, stream)
+                elif frame.cluster_id != cluster:
+                    await context.abort(
+                        grpc.StatusCode.INVALID_ARGUMENT,
+                        f"cluster_id is {frame.cluster_id!r} on a stream that speaks for {cluster!r}",
+                    )
+                elif self._speakers.get(cluster) is not stream:
+                    await context.abort(grpc.StatusCode.ABORTED, f"a newer stream speaks for cluster {cluster!r}")
+                if frame.full:
+                    self._ready.replace(cluster, frame.ready)
+                else:
+                    self._ready.change(cluster, frame.ready, frame.not_ready)
+            return pb.ReportClosed()
+        finally:
+            if cluster and self._speakers.get(cluster) is stream:
+                self._close(cluster)
+
+    async def _next_frame(self, frames: AsyncIterator[pb.ReadyReport]) -> pb.ReadyReport | None:
+        """The next frame; None when the stream or this provider ends."""
+        reading = asyncio.ensure_future(anext(frames, None))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
+        finally:
+            reading.cancel()
+            stopping.cancel()
+
+    async def _check_opening(self, frame: pb.ReadyReport, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        if not frame.cluster_id:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "cluster_id is empty")
+        await require(context, "cluster", name=frame.cluster_id)
+        if not frame.full:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first frame must carry the whole Ready set")
+
+    def _open(self, cluster: str, stream: object) -> None:
+        self._speakers[cluster] = stream
+        if expiry := self._expiries.pop(cluster, None):
+            expiry.cancel()
+        log.info("phone home opened", cluster=cluster)
+        if cluster not in self._seen:
+            self._seen.add(cluster)
+            self.expect(cluster)
+            self._on_first_stream(cluster)
+
+    def _close(self, cluster: str) -> None:
+        del self._speakers[cluster]
+        self._expiries[cluster] = asyncio.get_running_loop().call_later(self._keep_seconds, self._expire, cluster)
+        log.info("phone home closed", cluster=cluster)
+
+    def _expire(self, cluster: str) -> None:
+        del self._expiries[cluster]
+        self._ready.drop(cluster)
+        log.warning("phone home silent, Ready set dropped", cluster=cluster, after_seconds=self._keep_seconds)
