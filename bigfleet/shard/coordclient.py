@@ -1,0 +1,134 @@
+"""The shard's side of the coordinator: reports up, instructions down. The shard works just as well without it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import grpc
+import structlog
+
+from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
+from bigfleet.core.machines import MachineState
+from bigfleet.security import channel
+from bigfleet.shard.convert import shortfall_to_wire
+from bigfleet.shard.cycle import CycleReport
+from bigfleet.shard.domains import Domains
+from bigfleet.shard.inventory import Inventory
+from bigfleet.shard.options import ShardOptions
+
+log = structlog.get_logger()
+
+_REPORT_TIMEOUT_SECONDS = 5.0
+_MAX_SHORTFALLS = 100
+_FREE = (MachineState.IDLE, MachineState.SPECULATIVE)
+
+_Ack = coordinator_pb2.InstructAck
+
+
+class Instructions:
+    """Carries out what the coordinator asks, once per instruction, and never for one that was deposed."""
+
+    def __init__(self, domains: Domains, domains_changed: Callable[[], None]) -> None:
+        self._domains = domains
+        self._domains_changed = domains_changed
+        self.term = 0
+        self._acks: dict[str, coordinator_pb2.InstructAck] = {}
+
+    def take(self, answer: coordinator_pb2.ReportAck) -> list[coordinator_pb2.InstructAck]:
+        """The acknowledgements to send with the next report."""
+        if answer.coordinator_term < self.term:
+            log.warning("answer of a deposed coordinator dropped", term=answer.coordinator_term, known=self.term)
+            return []
+        self.term = answer.coordinator_term
+        pending = {instruction.instruction_id for instruction in answer.instructions}
+        # What the coordinator no longer sends, it has our word on.
+        self._acks = {key: ack for key, ack in self._acks.items() if key in pending}
+        for instruction in answer.instructions:
+            if instruction.instruction_id not in self._acks:
+                self._acks[instruction.instruction_id] = self._carry_out(instruction)
+        return list(self._acks.values())
+
+    def _carry_out(self, instruction: coordinator_pb2.CoordinatorInstruction) -> coordinator_pb2.InstructAck:
+        outcome, reason = _Ack.ACCEPTED, ""
+        payload = instruction.WhichOneof("payload")
+        if instruction.coordinator_term < self.term:
+            outcome, reason = _Ack.REJECTED_STALE, f"term {instruction.coordinator_term} is older than {self.term}"
+        elif payload in ("assign_domain", "unassign_domain"):
+            asked = getattr(instruction, payload)
+            domain = (asked.topology_key, asked.topology_value)
+            if not all(domain):
+                outcome, reason = _Ack.REJECTED_INVALID, "a domain needs a topology_key and a topology_value"
+            elif self._domains.assign(domain) if payload == "assign_domain" else self._domains.unassign(domain):
+                log.info("domains changed", instruction=payload, key=domain[0], value=domain[1])
+                self._domains_changed()
+        elif payload is None:
+            outcome, reason = _Ack.REJECTED_INVALID, "the instruction asks for nothing that this shard knows"
+        else:
+            outcome, reason = _Ack.FAILED, f"{payload} is not implemented: machines do not move between shards yet"
+        return _Ack(instruction_id=instruction.instruction_id, outcome=outcome, reason=reason)
+
+
+class CoordinatorClient:
+    def __init__(
+        self,
+        options: ShardOptions,
+        addresses: str,
+        epoch: int,
+        inventory: Inventory,
+        latest: Callable[[], CycleReport],
+        instructions: Instructions,
+    ) -> None:
+        self._options = options
+        self._channels = [channel(each.strip(), options.tls_dir, "coordinator") for each in addresses.split(",")]
+        self._epoch = epoch
+        self._inventory = inventory
+        self._latest = latest
+        self._instructions = instructions
+        self._reports = 0
+        self._acks: list[coordinator_pb2.InstructAck] = []
+        self._leader = 0
+
+    async def run(self) -> None:
+        """Report for ever; after a failure the next coordinator is tried."""
+        try:
+            while True:
+                await self._report()
+                await asyncio.sleep(self._options.coordinator_heartbeat_interval_seconds)
+        finally:
+            await asyncio.gather(*(each.close() for each in self._channels))
+
+    async def _report(self) -> None:
+        """One report to whoever leads: each coordinator is asked once, the last leader first."""
+        self._reports += 1
+        report = self._build()
+        for _ in self._channels:
+            stub = coordinator_pb2_grpc.CoordinatorStub(self._channels[self._leader])
+            try:
+                answer = await stub.ReportShard(report, timeout=_REPORT_TIMEOUT_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                log.warning("report failed", code=error.code().name, details=error.details())
+                self._leader = (self._leader + 1) % len(self._channels)
+            else:
+                self._acks = self._instructions.take(answer)
+                return
+
+    def _build(self) -> coordinator_pb2.ShardReport:
+        inventory = self._inventory
+        free = sum(count for (state, _, _), count in inventory.counts.items() if state in _FREE)
+        summary = coordinator_pb2.ShardSummary(
+            total_machines=len(inventory.machines),
+            free_machines=free,
+            per_instance_type_counts=+inventory.instance_types,
+            per_zone_counts=+inventory.zones,
+        )
+        shortfalls = self._latest().decisions.shortfalls[:_MAX_SHORTFALLS]
+        return coordinator_pb2.ShardReport(
+            shard_id=self._options.id,
+            cycle=self._reports,
+            timestamp_unix_nanos=time.time_ns(),
+            shard_epoch=self._epoch,
+            summary=summary,
+            shortfalls=[shortfall_to_wire(shortfall) for shortfall in shortfalls],
+            instruction_acks=self._acks,
+            shard_address=self._options.advertise_addr or self._options.listen,
+        )

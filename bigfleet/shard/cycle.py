@@ -1,0 +1,209 @@
+"""The cycle: reconcile, decide off the event loop, dispatch, publish; by timer or when woken (spec/engine.md §3.7)."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from bigfleet.engine import Action, Decisions, Engine
+from bigfleet.shard.audit import AuditLog
+from bigfleet.shard.execute import Disposal, Executor
+from bigfleet.shard.holds import Holds
+from bigfleet.shard.inventory import Inventory
+from bigfleet.shard.metrics import PHASES, ShardMetrics
+from bigfleet.shard.needs import NeedsTable
+from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.providerclient import ProviderError
+from bigfleet.shard.reconcile import Reconciler
+from bigfleet.shard.sessions import Sessions
+
+log = structlog.get_logger()
+
+# While machines are in flight, or none are known yet, the provider is asked this often (design.md §4).
+_WATCH_SECONDS = 1.0
+# Wake-ups that come faster than this share a cycle.
+_SHORTEST_GAP_SECONDS = 0.1
+_NOTHING = Decisions(actions=(), shortfalls=(), views=(), hints=(), reclaims_capped=0)
+
+
+@dataclass(frozen=True)
+class CycleReport:
+    """What the last cycle made of the demand. Cycle 0 = none yet."""
+
+    cycle: int = 0
+    computed_at: float = 0.0
+    decisions: Decisions = _NOTHING
+
+
+class Wake:
+    """A coalescing alarm: however often it is rung, it wakes one cycle."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def __call__(self) -> None:
+        self._rung.set()
+
+    def answer(self) -> None:
+        self._rung.clear()
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it rang within so many seconds."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                return await self._rung.wait()
+        except TimeoutError:
+            return False
+
+
+class _Laps:
+    """Charges the time since the last lap to a phase of the cycle."""
+
+    def __init__(self, metrics: ShardMetrics, recorded: bool) -> None:
+        self._metrics = metrics
+        self._recorded = recorded
+        self._last = self._began = time.perf_counter()
+
+    def __call__(self, phase: str) -> None:
+        now = time.perf_counter()
+        if self._recorded and phase in PHASES:
+            self._metrics.cycle_phase_duration.labels(phase).observe(now - self._last)
+        self._last = now
+
+    def end(self) -> None:
+        if self._recorded:
+            self._metrics.cycle_duration.observe(time.perf_counter() - self._began)
+
+
+class Cycles:
+    """The shard's heartbeat."""
+
+    def __init__(
+        self,
+        options: ShardOptions,
+        engine: Engine,
+        inventory: Inventory,
+        needs: NeedsTable,
+        reconciler: Reconciler,
+        executor: Executor,
+        holds: Holds,
+        sessions: Sessions,
+        metrics: ShardMetrics,
+        audit: AuditLog,
+        wake: Wake,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._options = options
+        self._engine = engine
+        self._inventory = inventory
+        self._needs = needs
+        self._reconciler = reconciler
+        self._executor = executor
+        self._holds = holds
+        self._sessions = sessions
+        self._metrics = metrics
+        self._audit = audit
+        self._wake = wake
+        self._clock = clock
+        self._cycle = 0
+        self.latest = CycleReport()
+
+    async def run(self) -> None:
+        """Cycle for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            await self._once()
+            await self._until_due(began + self._options.cycle_interval_seconds)
+            await asyncio.sleep(began + _SHORTEST_GAP_SECONDS - loop.time())
+
+    async def _until_due(self, due: float) -> None:
+        """Sleep until the timer, a wake-up or a machine that may be tried again; meanwhile watch what is in flight."""
+        loop = asyncio.get_running_loop()
+        while (left := due - loop.time()) > 0:
+            retry = self._holds.next_expiry()
+            if await self._wake.wait(min(left, retry, _WATCH_SECONDS)) or retry <= _WATCH_SECONDS:
+                return
+            if (self._inventory.in_flight or not self._reconciler.ready) and await self._reconcile():
+                return
+
+    async def _once(self) -> None:
+        laps = _Laps(self._metrics, recorded=self._cycle >= self._options.metrics_warmup_cycles)
+        await self._reconcile()
+        laps("reconcile")
+        if not self._reconciler.ready:
+            return
+        # What rang until now is in the snapshot.
+        self._wake.answer()
+        self._cycle += 1
+        self._executor.give_up_overdue()
+        machines = dict(self._inventory.machines)
+        self._holds.shape_view(machines)
+        now = self._clock()
+        decisions = await asyncio.to_thread(
+            self._engine.cycle, machines, self._needs.snapshot(), now, dict(self._inventory.idle_since), laps
+        )
+        self._dispatch(decisions.actions)
+        laps("execute")
+        self.latest = CycleReport(self._cycle, now, decisions)
+        self._publish(decisions)
+        laps.end()
+
+    async def _reconcile(self) -> int:
+        """How many machines changed state; a provider that does not answer leaves us with the last view."""
+        # The first List may be a whole fleet; a later one must not hold up the cycle for longer than the timer would.
+        first = not self._reconciler.ready
+        limit = None if first else self._options.cycle_interval_seconds
+        try:
+            async with asyncio.timeout(limit):
+                changes = await self._reconciler.reconcile()
+        except (ProviderError, TimeoutError) as error:
+            self._metrics.reconcile_errors.inc()
+            log.warning("reconcile failed", error=str(error) or "no answer in time")
+            return 0
+        if first:
+            self._sessions.fleet_known()
+        self._metrics.publish_inventory(self._inventory.counts)
+        self._metrics.seeded_waiting.set(len(self._inventory.seeded_waiting))
+        return changes
+
+    def _dispatch(self, actions: Iterable[Action]) -> None:
+        actions = list(actions)
+        if self._options.actuation_paused or self._options.dry_run:
+            self._shelve(actions)
+            return
+        limit = self._options.max_actions_per_cycle
+        if limit and len(actions) > limit:
+            self._metrics.actions_deferred.inc(len(actions) - limit)
+            actions = actions[:limit]
+            self._wake()
+        for action in actions:
+            self._metrics.actions.labels(action.kind).inc()
+            match self._executor.submit(action, self._cycle):
+                case Disposal.DEDUPED:
+                    self._metrics.actions_deduped.inc()
+                case Disposal.DROPPED:
+                    self._metrics.actions_dropped.inc()
+
+    def _shelve(self, actions: Iterable[Action]) -> None:
+        """The kill switch and the shadow mode: say what would have been done. The kill switch wins."""
+        paused = self._options.actuation_paused
+        counter = self._metrics.actions_suppressed if paused else self._metrics.actions_dryrun
+        for action in actions:
+            counter.labels(action.kind).inc()
+            self._audit.record(self._cycle, action, "suppressed" if paused else "dryrun")
+            if not paused:
+                log.info("dry run", kind=action.kind, machine=action.machine_id, cluster=action.cluster)
+
+    def _publish(self, decisions: Decisions) -> None:
+        for hint in decisions.hints:
+            self._sessions.send_hint(hint)
+        self._metrics.reclaims_capped.inc(decisions.reclaims_capped)
+        self._metrics.publish_shortfalls(decisions.shortfalls)
+        self._metrics.publish_demand(self._needs.rows_per_bucket)
+        self._metrics.publish_inventory(self._inventory.counts)
+        if decisions.shortfalls:
+            top = [shortfall.fingerprint for shortfall in decisions.shortfalls[:3]]
+            log.warning("shortfalls detected", count=len(decisions.shortfalls), top=top)

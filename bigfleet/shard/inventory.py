@@ -1,0 +1,148 @@
+"""What the shard knows of its machines: id → Machine, and since when each is Idle (spec/engine.md §3.5, §3.6)."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from bigfleet.core import penalty
+from bigfleet.core.machines import (
+    LEGAL_EDGES,
+    TRANSITIONAL,
+    UNASSIGNED,
+    Assignment,
+    CapacityType,
+    Machine,
+    MachineState,
+    invariant_violation,
+)
+from bigfleet.shard.convert import ASSIGNED
+
+# (state, capacity type, interruption penalty bucket's label)
+Kind = tuple[MachineState, CapacityType, str]
+# Called with what the provider's word changed: (before, after), either of them None.
+Observer = Callable[[Machine | None, Machine | None], None]
+
+
+class IllegalTransition(Exception):
+    """A move that the state machine does not have."""
+
+
+class Rejected(Exception):
+    """A provider's description of a machine that breaks an invariant; `reason` is the metric's label."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+class Inventory:
+    """The shard's machines. The shard's own moves keep to the legal edges; the provider's word is taken as it is."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.machines: dict[str, Machine] = {}
+        self.idle_since: dict[str, float] = {}
+        self.counts: Counter[Kind] = Counter()
+        self.instance_types: Counter[str] = Counter()
+        self.zones: Counter[str] = Counter()
+        # Machines that were Configuring when first seen and have stayed so.
+        self.seeded_waiting: set[str] = set()
+        # Machines whose provider record must be read again, because an answer was skipped or never came.
+        self.doubtful: set[str] = set()
+        self.observer: Observer = lambda _before, _after: None
+        self._clock = clock
+
+    @property
+    def in_flight(self) -> int:
+        """Machines in a transitional state."""
+        return sum(count for (state, _, _), count in self.counts.items() if state in TRANSITIONAL)
+
+    def move(
+        self, machine_id: str, state: MachineState, cluster: str = "", assignment: Assignment = UNASSIGNED
+    ) -> Machine:
+        """The shard's own move along a legal edge; nobody is told."""
+        machine = self.machines[machine_id]
+        if state not in LEGAL_EDGES[machine.state]:
+            raise IllegalTransition(f"{machine_id}: {machine.state.label} → {state.label}")
+        moved = replace(machine, state=state, cluster=cluster, assignment=assignment)
+        self._put(moved)
+        return moved
+
+    def restore(self, machine: Machine, idle_since: float | None) -> None:
+        """Take a move of our own back: the machine and its idle stamp as they were."""
+        self._put(machine)
+        if idle_since is not None:
+            self.idle_since[machine.id] = idle_since
+
+    def fail(self, machine_id: str, error: str) -> Machine:
+        """Mark a machine that the provider will never take further. Its next good report brings it back."""
+        failed = replace(self.machines[machine_id], state=MachineState.FAILED, last_error=error, assignment=UNASSIGNED)
+        self._put(failed)
+        return failed
+
+    def observe(self, seen: Machine) -> bool:
+        """Take over the provider's description; whether the state changed. Raises Rejected for an unsound one."""
+        known = self.machines.get(seen.id)
+        machine = seen
+        if known and known.assignment != seen.assignment:
+            machine = replace(seen, assignment=_kept_assignment(known, seen))
+        violation = invariant_violation(machine)
+        if violation:
+            raise Rejected(*violation)
+        if machine == known:
+            return False
+        if known is None and machine.state is MachineState.CONFIGURING:
+            self.seeded_waiting.add(machine.id)
+        self._put(machine)
+        self.observer(known, machine)
+        return known is None or known.state is not machine.state
+
+    def vanish(self, machine_id: str) -> bool:
+        """The provider no longer has the machine; whether we knew it."""
+        machine = self.forget(machine_id)
+        if machine:
+            self.observer(machine, None)
+        return machine is not None
+
+    def forget(self, machine_id: str) -> Machine | None:
+        """Drop a machine without a word to anyone: it lives on, but not with us."""
+        machine = self.machines.pop(machine_id, None)
+        if machine:
+            self._count(machine, -1)
+            self.idle_since.pop(machine_id, None)
+            self.seeded_waiting.discard(machine_id)
+            self.doubtful.discard(machine_id)
+        return machine
+
+    def _put(self, machine: Machine) -> None:
+        known = self.machines.get(machine.id)
+        if known:
+            self._count(known, -1)
+        self._count(machine, 1)
+        self.machines[machine.id] = machine
+        if machine.state is not MachineState.IDLE:
+            self.idle_since.pop(machine.id, None)
+        elif machine.id not in self.idle_since:
+            self.idle_since[machine.id] = self._clock()
+        if machine.state is not MachineState.CONFIGURING:
+            self.seeded_waiting.discard(machine.id)
+
+    def _count(self, machine: Machine, step: int) -> None:
+        self.counts[machine.state, machine.capacity_type, _bucket_label(machine.assignment)] += step
+        self.instance_types[machine.instance_type] += step
+        self.zones[machine.zone] += step
+
+
+def _kept_assignment(known: Machine, seen: Machine) -> Assignment:
+    """What the shard itself remembers wins over the echo, as long as it is about the same binding."""
+    if seen.state is MachineState.CREATING and known.state is MachineState.CREATING:
+        return known.assignment
+    if seen.state in ASSIGNED and known.state in ASSIGNED and known.cluster == seen.cluster:
+        return known.assignment
+    return seen.assignment
+
+
+def _bucket_label(assignment: Assignment) -> str:
+    if assignment == UNASSIGNED:
+        return penalty.label(penalty.UNSPECIFIED)
+    return penalty.label(penalty.bucket_of(assignment.interruption_dollars))

@@ -1,0 +1,64 @@
+"""The shard's settings, named like its flags (spec/engine.md §8)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """Settings of a shard."""
+
+    # `host:port` of the gRPC services Shard and ShardRead.
+    listen: str
+    # `host:port` of /metrics, /healthz and /readyz.
+    metrics_addr: str
+    # The shard's name towards provider and coordinator; fencing is per id, so no two shards may share one.
+    id: str
+    # Holds the epoch and the assigned domains; must survive a restart.
+    data_dir: Path
+    # `host:port` of the capacity provider.
+    provider_addr: str
+    # One address or several, comma-separated; None starts no report loop.
+    coordinator_addr: str | None = None
+    # How others reach this shard; None means `listen`.
+    advertise_addr: str | None = None
+    # Seconds between two reports to the coordinator.
+    coordinator_heartbeat_interval_seconds: float = 10.0
+    # The longest time between two cycles; roll-ups and state changes wake one sooner.
+    cycle_interval_seconds: float = 10.0
+    # Provider calls at the same time.
+    execute_concurrency: int = 1
+    # Actions dispatched by one cycle, the rest waits for the next (at once); 0 = unlimited.
+    max_actions_per_cycle: int = 0
+    # The same hint goes to a cluster at most this often.
+    available_capacity_interval_seconds: float = 5.0
+    # Cycles at the start that are left out of the cycle histograms.
+    metrics_warmup_cycles: int = 0
+    # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
+    reclaim_cap_fraction: float = 0.05
+    # Hold a roll-up that drops nearly all demand until it was confirmed twice.
+    empty_rollup_guard: bool = True
+    # The kill switch: decide everything, execute nothing.
+    actuation_paused: bool = False
+    # Shadow mode: decide and log everything, execute nothing.
+    dry_run: bool = False
+    # One JSON line per action is appended here.
+    audit_log: Path | None = None
+    # A node's name is this prefix and its machine's id.
+    node_name_prefix: str = ""
+    # The shard's certificate, key and CA; None = plaintext.
+    tls_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("id is empty")
+        if self.execute_concurrency < 1:
+            raise ValueError(f"execute_concurrency is {self.execute_concurrency}, it must be at least 1")
+        if not 0 <= self.reclaim_cap_fraction <= 1:
+            raise ValueError(f"reclaim_cap_fraction is {self.reclaim_cap_fraction:g}, it must be in [0, 1]")
+        for name in ("cycle_interval_seconds", "coordinator_heartbeat_interval_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name):g}, it must be above 0")
+        for name in ("max_actions_per_cycle", "metrics_warmup_cycles", "available_capacity_interval_seconds"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name):g}, it must not be negative")

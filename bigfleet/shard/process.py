@@ -1,0 +1,118 @@
+"""The shard process: wires its parts together and runs them until it is stopped."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+import structlog
+from prometheus_client import CollectorRegistry
+
+from bigfleet import daemon
+from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2_grpc
+from bigfleet.core.machines import Machine
+from bigfleet.engine import Engine, EngineOptions
+from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.shard.audit import AuditLog
+from bigfleet.shard.coordclient import CoordinatorClient, Instructions
+from bigfleet.shard.cycle import Cycles, Wake
+from bigfleet.shard.domains import Domains
+from bigfleet.shard.epoch import Fence, next_epoch
+from bigfleet.shard.execute import Executor
+from bigfleet.shard.holds import Holds
+from bigfleet.shard.inventory import Inventory, Observer
+from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.needs import NeedsTable
+from bigfleet.shard.notices import Notices
+from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.providerclient import ProviderClient
+from bigfleet.shard.read import ShardRead
+from bigfleet.shard.reconcile import Reconciler
+from bigfleet.shard.sessions import Sessions
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class RunningShard:
+    """A shard at work; the ports are the real ones when 0 was asked for."""
+
+    port: int
+    metrics_port: int
+
+
+async def serve(options: ShardOptions) -> None:
+    """Be a shard until cancelled."""
+    async with running(options):
+        await asyncio.get_running_loop().create_future()
+
+
+@asynccontextmanager
+async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
+    """Be a shard inside the block."""
+    epoch = next_epoch(options.data_dir, time.time())
+    registry = CollectorRegistry()
+    metrics = ShardMetrics(registry)
+    metrics.actuation_paused.set(options.actuation_paused)
+    domains = Domains(options.data_dir)
+    wake = Wake()
+    inventory = Inventory()
+    needs = NeedsTable(options.empty_rollup_guard)
+    holds = Holds()
+
+    async with AsyncExitStack() as stack:
+        audit = stack.enter_context(AuditLog(options.audit_log))
+        provider = ProviderClient(options.provider_addr, options.tls_dir, Fence(options.id, epoch))
+        stack.push_async_callback(provider.close)
+        instructions = Instructions(domains, lambda: reconciler.start_over())
+        sessions = Sessions(
+            needs, metrics, epoch, lambda: instructions.term, wake, options.available_capacity_interval_seconds
+        )
+        notices = sessions.notices = Notices(sessions.send_notice, options.node_name_prefix)
+        executor = Executor(
+            inventory, needs, provider, sessions, notices, holds, metrics, audit, options.execute_concurrency, wake
+        )
+        stack.push_async_callback(executor.close)
+        reconciler = Reconciler(inventory, provider, executor, notices, domains, metrics)
+        engine = Engine(EngineOptions(reclaim_cap_fraction=options.reclaim_cap_fraction))
+        cycles = Cycles(options, engine, inventory, needs, reconciler, executor, holds, sessions, metrics, audit, wake)
+
+        inventory.observer = observer(executor, notices, holds)
+        web = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: reconciler.ready)
+        stack.push_async_callback(web.cleanup)
+        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        shard_pb2_grpc.add_ShardServicer_to_server(sessions, server)
+        shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
+        if options.tls_dir:
+            port = server.add_secure_port(options.listen, server_credentials(options.tls_dir))
+        else:
+            port = server.add_insecure_port(options.listen)
+        await server.start()
+        stack.push_async_callback(server.stop, None)
+        loops = [cycles.run(), daemon.watch_loop_lag(registry)]
+        if options.coordinator_addr:
+            reports = CoordinatorClient(
+                options, options.coordinator_addr, epoch, inventory, lambda: cycles.latest, instructions
+            )
+            loops.append(reports.run())
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        for loop in loops:
+            stack.callback(group.create_task(loop).cancel)
+        log.info("shard serves", id=options.id, epoch=epoch, port=port, provider=options.provider_addr)
+        yield RunningShard(port, web.addresses[0][1])
+
+
+def observer(executor: Executor, notices: Notices, holds: Holds) -> Observer:
+    """What follows from the provider's word on a machine."""
+
+    def observed(before: Machine | None, after: Machine | None) -> None:
+        executor.observed(before, after)
+        if after:
+            notices.tell(after)
+        elif before:
+            notices.gone(before.id)
+            holds.forget(before.id)
+
+    return observed

@@ -1,0 +1,126 @@
+"""The provider's six RPCs as the shard calls them: stamped, with deadlines, with errors that say what to do next."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import Message
+
+from bigfleet.api.v1alpha1 import provider_pb2, provider_pb2_grpc
+from bigfleet.security import channel
+from bigfleet.shard.epoch import Fence
+
+_CALL_TIMEOUT_SECONDS = 30.0
+_LIST_TIMEOUT_SECONDS = 120.0
+
+# The same call would get the same answer again.
+_TERMINAL = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED)
+
+
+class ProviderError(Exception):
+    """A call that the provider did not accept. Unless it says otherwise, the next try may succeed."""
+
+    def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(f"{call}: {code.name}: {details}")
+        self.code = code
+
+    @property
+    def fenced(self) -> bool:
+        """A newer instance of this shard has acted on the machine (the code is reserved for that, §3.17)."""
+        return self.code is grpc.StatusCode.FAILED_PRECONDITION
+
+    @property
+    def terminal(self) -> bool:
+        return self.code in _TERMINAL
+
+    @property
+    def not_found(self) -> bool:
+        return self.code is grpc.StatusCode.NOT_FOUND
+
+
+class Provider(Protocol):
+    """What the shard needs of a provider. Every call may raise ProviderError."""
+
+    async def create(self, machine_id: str) -> provider_pb2.Machine | None: ...
+    async def configure(
+        self, machine_id: str, cluster: str, blob: bytes, metadata: dict[str, str]
+    ) -> provider_pb2.Machine | None: ...
+    async def drain(self, machine_id: str, grace_seconds: int) -> provider_pb2.Machine | None: ...
+    async def delete(self, machine_id: str) -> provider_pb2.Machine | None: ...
+    async def get(self, machine_id: str) -> provider_pb2.Machine: ...
+    async def list(self, since_revision: bytes) -> provider_pb2.MachineList: ...
+
+
+class ProviderClient:
+    """The provider at an address."""
+
+    def __init__(self, address: str, tls_dir: Path | None, fence: Fence) -> None:
+        self._channel = channel(address, tls_dir, "provider")
+        self._stub = provider_pb2_grpc.CapacityProviderStub(self._channel)
+        self._fence = fence
+
+    async def create(self, machine_id: str) -> provider_pb2.Machine | None:
+        token = self._fence.next()
+        request = provider_pb2.CreateRequest(
+            machine_id=machine_id, shard_id=token.shard_id, shard_epoch=token.epoch, sequence_number=token.sequence
+        )
+        return await self._mutate("Create", request)
+
+    async def configure(
+        self, machine_id: str, cluster: str, blob: bytes, metadata: dict[str, str]
+    ) -> provider_pb2.Machine | None:
+        token = self._fence.next()
+        request = provider_pb2.ConfigureRequest(
+            machine_id=machine_id,
+            cluster_id=cluster,
+            bootstrap_blob=blob,
+            shard_metadata=metadata,
+            shard_id=token.shard_id,
+            shard_epoch=token.epoch,
+            sequence_number=token.sequence,
+        )
+        return await self._mutate("Configure", request)
+
+    async def drain(self, machine_id: str, grace_seconds: int) -> provider_pb2.Machine | None:
+        token = self._fence.next()
+        request = provider_pb2.DrainRequest(
+            machine_id=machine_id,
+            grace_period_seconds=grace_seconds,
+            shard_id=token.shard_id,
+            shard_epoch=token.epoch,
+            sequence_number=token.sequence,
+        )
+        return await self._mutate("Drain", request)
+
+    async def delete(self, machine_id: str) -> provider_pb2.Machine | None:
+        token = self._fence.next()
+        request = provider_pb2.DeleteRequest(
+            machine_id=machine_id, shard_id=token.shard_id, shard_epoch=token.epoch, sequence_number=token.sequence
+        )
+        return await self._mutate("Delete", request)
+
+    async def get(self, machine_id: str) -> provider_pb2.Machine:
+        machine: provider_pb2.Machine = await self._call(
+            "Get", provider_pb2.MachineRef(id=machine_id), _CALL_TIMEOUT_SECONDS
+        )
+        return machine
+
+    async def list(self, since_revision: bytes) -> provider_pb2.MachineList:
+        """Everything when `since_revision` is empty, else what changed after it."""
+        request = provider_pb2.ListFilter(since_revision=since_revision, shard_id=self._fence.shard_id)
+        answer: provider_pb2.MachineList = await self._call("List", request, _LIST_TIMEOUT_SECONDS)
+        return answer
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _mutate(self, call: str, request: Message) -> provider_pb2.Machine | None:
+        """The machine of the acknowledgement, if it carries one."""
+        ack: provider_pb2.TransitionAck = await self._call(call, request, _CALL_TIMEOUT_SECONDS)
+        return ack.machine if ack.HasField("machine") else None
+
+    async def _call(self, call: str, request: Message, timeout: float) -> Any:
+        try:
+            return await getattr(self._stub, call)(request, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            raise ProviderError(call, error.code(), error.details() or "") from error

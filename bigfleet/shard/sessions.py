@@ -1,0 +1,292 @@
+"""Operator sessions: one stream per cluster, demand in, node states and requests out (spec/engine.md §3.15)."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import grpc
+import structlog
+
+from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2, shard_pb2_grpc
+from bigfleet.core.requirements import Requirement
+from bigfleet.engine import CapacityHint
+from bigfleet.security import Identity, peer_identity
+from bigfleet.security.identity import InvalidIdentity
+from bigfleet.shard.convert import BadRollup, available_capacity, needs_from_wire, node_state, requirements_to_wire
+from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.needs import NeedsTable
+from bigfleet.shard.notices import Notice, Notices
+from bigfleet.shard.outbox import Outbox
+
+log = structlog.get_logger()
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class NoSession(Exception):
+    """The cluster's operator is not connected, or hung up before it answered."""
+
+
+class BlobRefused(Exception):
+    """The operator can't render a bootstrap blob; the text is its reason."""
+
+
+class _Session:
+    def __init__(self, cluster: str, outbox: Outbox) -> None:
+        self.cluster = cluster
+        self.outbox = outbox
+        self.replaced = asyncio.Event()
+        self.blobs: dict[str, asyncio.Future[bytes]] = {}
+        self._rollup: capacity_pb2.ClusterCapacityNeeds | None = None
+        self._arrived = asyncio.Event()
+
+    def offer_rollup(self, rollup: capacity_pb2.ClusterCapacityNeeds) -> None:
+        """One slot, newest wins: a roll-up replaces the whole demand anyway."""
+        self._rollup = rollup
+        self._arrived.set()
+
+    async def next_rollup(self) -> capacity_pb2.ClusterCapacityNeeds:
+        while (rollup := self._rollup) is None:
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._rollup = None
+        return rollup
+
+
+class Sessions(shard_pb2_grpc.ShardServicer):
+    """The sessions of this shard. `notices` tells a new session where its machines stand."""
+
+    notices: Notices
+
+    def __init__(
+        self,
+        needs: NeedsTable,
+        metrics: ShardMetrics,
+        epoch: int,
+        term: Callable[[], int],
+        wake: Callable[[], None],
+        hint_interval_seconds: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._needs = needs
+        self._metrics = metrics
+        self._epoch = epoch
+        self._term = term
+        self._wake = wake
+        self._hint_interval_seconds = hint_interval_seconds
+        self._clock = clock
+        self._sessions: dict[str, _Session] = {}
+        # Frames about machines that left while their cluster had no session.
+        self._departures: dict[str, dict[str, shard_pb2.ShardMessage]] = {}
+        # Instruction id → (cluster, its drain's end). Outlives a session: the report may come over the next one.
+        self._drains: dict[str, tuple[str, asyncio.Future[str]]] = {}
+        self._fleet_known = False
+        # (cluster, fingerprint) → (what was said, when).
+        self._hints: dict[str, dict[str, tuple[CapacityHint, float]]] = {}
+
+    # --- what the shard asks of a session -----------------------------------------------------------------------
+
+    def connected(self, cluster: str) -> bool:
+        return cluster in self._sessions
+
+    def fleet_known(self) -> None:
+        """The first List is in: what the sessions have heard of their machines by now is all there is."""
+        self._fleet_known = True
+        for session in self._sessions.values():
+            self._acknowledge(session, "resync")
+
+    def send_notice(self, notice: Notice) -> None:
+        """Queue a node state; without a session only a departure is worth keeping, the rest comes with the resync."""
+        session = self._sessions.get(notice.cluster)
+        if not session and not notice.removed:
+            return
+        update = node_state(notice)
+        frame = shard_pb2.ShardMessage(node_state_update=update)
+        if session:
+            session.outbox.put(update.supersedes_key, frame)
+        else:
+            self._departures.setdefault(notice.cluster, {})[update.supersedes_key] = frame
+
+    def send_hint(self, hint: CapacityHint) -> None:
+        """Queue a hint unless the cluster was told the same, or told anything about this profile a moment ago."""
+        session = self._sessions.get(hint.cluster)
+        if not session:
+            return
+        now = self._clock()
+        told = self._hints.setdefault(hint.cluster, {})
+        last = told.get(hint.profile.fingerprint)
+        if last and (last[0] == hint or now - last[1] < self._hint_interval_seconds):
+            return
+        told[hint.profile.fingerprint] = (hint, now)
+        update = available_capacity(hint)
+        session.outbox.put(update.supersedes_key, shard_pb2.ShardMessage(available_capacity=update))
+
+    async def request_blob(self, cluster: str, machine_id: str, requirements: Sequence[Requirement]) -> bytes:
+        """The user data that makes this machine a node of the cluster. Raises NoSession or BlobRefused."""
+        session = self._sessions.get(cluster)
+        if not session:
+            raise NoSession(cluster)
+        request = shard_pb2.BootstrapRequest(
+            request_id=secrets.token_hex(8),
+            requirements=requirements_to_wire(requirements),
+            cluster_id=cluster,
+            machine_id=machine_id,
+        )
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        session.blobs[request.request_id] = answer
+        session.outbox.put(f"bootstrap:{request.request_id}", shard_pb2.ShardMessage(bootstrap_request=request))
+        try:
+            return await answer
+        finally:
+            session.blobs.pop(request.request_id, None)
+
+    async def drain(self, cluster: str, nodes: Sequence[str], grace_seconds: int, preemptor_priority: int) -> str:
+        """Ask the operator to empty nodes and wait for its word: empty when every pod left. Raises NoSession."""
+        session = self._sessions.get(cluster)
+        if not session:
+            raise NoSession(cluster)
+        instruction = shard_pb2.ReclaimInstruction(
+            instruction_id=secrets.token_hex(8),
+            nodes=nodes,
+            grace_period_seconds=grace_seconds,
+            preemptor_priority=preemptor_priority,
+        )
+        word: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._drains[instruction.instruction_id] = (cluster, word)
+        frame = shard_pb2.ShardMessage(reclaim_instruction=instruction)
+        session.outbox.put(f"reclaim:{instruction.instruction_id}", frame)
+        try:
+            return await word
+        finally:
+            del self._drains[instruction.instruction_id]
+
+    # --- the stream ---------------------------------------------------------------------------------------------
+
+    async def Session(  # noqa: N802 (the wire's name)
+        self, request_iterator: AsyncIterator[shard_pb2.OperatorMessage], context: Context
+    ) -> None:
+        cluster = await self._greet(request_iterator, context)
+        session = self._install(cluster)
+        tasks = {
+            asyncio.create_task(self._receive(session, request_iterator)),
+            asyncio.create_task(self._send(session, context)),
+            asyncio.create_task(self._take_rollups(session)),
+            asyncio.create_task(session.replaced.wait()),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._remove(session)
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for error in results:
+            if isinstance(error, Exception) and not isinstance(error, grpc.aio.AbortError | grpc.RpcError):
+                log.warning("session failed", cluster=cluster, error=repr(error))
+        if session.replaced.is_set():
+            await context.abort(grpc.StatusCode.ABORTED, "a newer session of this cluster took over")
+
+    async def _greet(self, messages: AsyncIterator[shard_pb2.OperatorMessage], context: Context) -> str:
+        """The cluster that this stream speaks for, proven by its certificate."""
+        first = await anext(aiter(messages), None)
+        if first is None or first.WhichOneof("payload") != "hello" or not first.hello.cluster_id:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be a hello with a cluster_id")
+        cluster: str = first.hello.cluster_id
+        try:
+            identity = peer_identity(context)
+            refusal = f"{identity} may not speak for cluster {cluster!r}"
+            allowed = identity is None or identity == Identity("cluster", cluster)
+        except InvalidIdentity as error:
+            allowed, refusal = False, str(error)
+        if not allowed:
+            self._metrics.session_identity_rejected.inc()
+            log.error("session refused", cluster=cluster, reason=refusal)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
+        log.info("session opened", cluster=cluster, protocol_version=first.hello.protocol_version)
+        return cluster
+
+    def _install(self, cluster: str) -> _Session:
+        older = self._sessions.get(cluster)
+        if older:
+            self._remove(older)
+            older.replaced.set()
+            self._metrics.session_lifecycle.labels("replaced").inc()
+        session = self._sessions[cluster] = _Session(cluster, Outbox(self._departures.pop(cluster, {})))
+        self._metrics.session_lifecycle.labels("installed").inc()
+        self._metrics.active_sessions.set(len(self._sessions))
+        self._wake()  # actions may have waited for this operator
+        self._acknowledge(session, "hello")
+        self.notices.resync(cluster)
+        if self._fleet_known:
+            # Lets the operator drop what it remembers of machines that the resync did not name.
+            self._acknowledge(session, "resync")
+        return session
+
+    def _remove(self, session: _Session) -> None:
+        for answer in session.blobs.values():
+            if not answer.done():
+                answer.set_exception(NoSession(session.cluster))
+        if self._sessions.get(session.cluster) is not session:
+            return
+        del self._sessions[session.cluster]
+        self._departures[session.cluster] = session.outbox.departures()
+        self._hints.pop(session.cluster, None)
+        self._metrics.session_lifecycle.labels("removed").inc()
+        self._metrics.active_sessions.set(len(self._sessions))
+
+    async def _send(self, session: _Session, context: Context) -> None:
+        while True:
+            await context.write(await session.outbox.take())
+
+    async def _receive(self, session: _Session, messages: AsyncIterator[shard_pb2.OperatorMessage]) -> None:
+        async for message in messages:
+            match message.WhichOneof("payload"):
+                case "hello":
+                    self._acknowledge(session, "hello")
+                case "rollup":
+                    session.offer_rollup(message.rollup)
+                case "bootstrap_response":
+                    _answer_blob(session, message.bootstrap_response)
+                case "drain_report":
+                    self._end_drain(session, message.drain_report)
+                case _:  # a ReclaimAck says only that the operator has begun
+                    pass
+
+    async def _take_rollups(self, session: _Session) -> None:
+        while True:
+            rollup = await session.next_rollup()
+            cluster = session.cluster
+            try:
+                needs = await asyncio.to_thread(needs_from_wire, cluster, rollup)
+            except BadRollup as error:
+                self._metrics.rollups_rejected.labels(cluster).inc()
+                log.error("roll-up rejected", cluster=cluster, error=str(error))
+                continue
+            verdict = self._needs.replace(cluster, needs, self._clock())
+            self._metrics.rollup_quarantined.labels(cluster).set(verdict.held)
+            if not verdict.accepted:
+                log.warning("roll-up held", cluster=cluster, rows=len(needs), held=verdict.held)
+            if verdict.changed:
+                self._wake()
+            self._acknowledge(session, "rollup")
+
+    def _end_drain(self, session: _Session, report: shard_pb2.DrainReport) -> None:
+        cluster, word = self._drains.get(report.instruction_id, ("", None))
+        if word and not word.done() and cluster == session.cluster:
+            word.set_result(report.error)
+
+    def _acknowledge(self, session: _Session, echo: str) -> None:
+        ack = shard_pb2.Acknowledgement(echo=echo, coordinator_term=self._term(), shard_epoch=self._epoch)
+        session.outbox.put(f"ack:{echo}", shard_pb2.ShardMessage(ack=ack))
+
+
+def _answer_blob(session: _Session, response: shard_pb2.BootstrapBlobResponse) -> None:
+    answer = session.blobs.get(response.request_id)
+    if not answer or answer.done():
+        return
+    if response.error:
+        answer.set_exception(BlobRefused(response.error))
+    else:
+        answer.set_result(response.user_data)

@@ -1,0 +1,135 @@
+"""The shard reports to a coordinator and obeys it, within what it can do; without one it works all the same."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.api.v1alpha1 import coordinator_pb2_grpc
+from tests.integration.provider_client import fleet_of, provider_at
+from tests.integration.shard_client import cluster_at, eventually, shard_at, small_need
+
+ZONE = "topology.kubernetes.io/zone"
+FLEET = fleet_of(
+    {"idPrefix": "idle", "kind": "small", "count": 3, "state": "Idle"},
+    {"idPrefix": "idle", "kind": "metal", "count": 2, "state": "Idle"},
+)
+
+
+class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
+    """A leader that remembers reports and sends what it is told to until it is acknowledged."""
+
+    def __init__(self) -> None:
+        self.term = 3
+        self.reports: list[pb.ShardReport] = []
+        self.pending: dict[str, pb.CoordinatorInstruction] = {}
+        self.acks: dict[str, pb.InstructAck] = {}
+        self.changed = asyncio.Event()
+        self.address = ""
+
+    def instruct(self, instruction_id: str, **payload: Any) -> None:
+        self.pending[instruction_id] = pb.CoordinatorInstruction(
+            coordinator_term=self.term, instruction_id=instruction_id, **payload
+        )
+
+    async def acknowledged(self, instruction_id: str) -> pb.InstructAck:
+        await eventually(lambda: instruction_id in self.acks, self.changed)
+        return self.acks[instruction_id]
+
+    async def ReportShard(self, request: pb.ShardReport, context: Any) -> pb.ReportAck:  # noqa: N802
+        self.reports.append(request)
+        for ack in request.instruction_acks:
+            self.pending.pop(ack.instruction_id, None)
+            self.acks[ack.instruction_id] = ack
+        self.changed.set()
+        return pb.ReportAck(coordinator_term=self.term, acknowledged=True, instructions=self.pending.values())
+
+
+@asynccontextmanager
+async def coordinator_at_work() -> AsyncIterator[Coordinator]:
+    coordinator = Coordinator()
+    server = grpc.aio.server()
+    coordinator_pb2_grpc.add_CoordinatorServicer_to_server(coordinator, server)
+    coordinator.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    try:
+        yield coordinator
+    finally:
+        await server.stop(None)
+
+
+def reporting_to(coordinator: Coordinator) -> dict[str, Any]:
+    """Options of a shard whose first coordinator is down."""
+    return {
+        "coordinator_addr": f"127.0.0.1:1,{coordinator.address}",
+        "coordinator_heartbeat_interval_seconds": 0.1,
+        "cycle_interval_seconds": 0.1,
+        "advertise_addr": "shard-0.example:7780",
+    }
+
+
+async def test_a_report_says_who_where_and_what_is_missing(tmp_path: Path) -> None:
+    async with (
+        coordinator_at_work() as coordinator,
+        provider_at(tmp_path, FLEET) as provider,
+        shard_at(tmp_path, provider, **reporting_to(coordinator)) as shard,
+        cluster_at(shard, provider) as cluster,
+    ):
+        await cluster.roll_up(small_need(machines=5))
+        await eventually(lambda: coordinator.reports and coordinator.reports[-1].shortfalls, coordinator.changed)
+        report = coordinator.reports[-1]
+        assert (report.shard_id, report.shard_address, report.shard_epoch) == ("shard-0", "shard-0.example:7780", 1)
+        assert report.summary.total_machines == 5
+        assert dict(report.summary.per_instance_type_counts) == {"m6i.large": 3, "a3-highgpu-8g": 2}
+        assert report.shortfalls[0].deficit.resources["cpu"] == "8"
+        assert report.shortfalls[0].priority == 1000
+
+
+async def test_an_assigned_domain_is_all_the_shard_sees_from_then_on_even_after_a_restart(tmp_path: Path) -> None:
+    async with coordinator_at_work() as coordinator, provider_at(tmp_path, FLEET) as provider:
+        async with shard_at(tmp_path, provider, **reporting_to(coordinator)) as shard:
+            await shard.until_metric(5, "inventory_machines")
+            coordinator.instruct("a", assign_domain=pb.AssignDomain(topology_key=ZONE, topology_value="zone-b"))
+            assert (await coordinator.acknowledged("a")).outcome == pb.InstructAck.ACCEPTED
+            await shard.until_metric(2, "inventory_machines")
+        async with shard_at(tmp_path, provider, cycle_interval_seconds=0.1) as alone:
+            await alone.until_metric(2, "inventory_machines")
+
+
+async def test_what_the_shard_cannot_do_it_says_so(tmp_path: Path) -> None:
+    async with (
+        coordinator_at_work() as coordinator,
+        provider_at(tmp_path, FLEET) as provider,
+        shard_at(tmp_path, provider, **reporting_to(coordinator)),
+    ):
+        coordinator.instruct("move", transfer_ownership=pb.TransferOwnership(machine_ids=["idle-small-0"]))
+        coordinator.instruct("quota", reassign_speculative=pb.ReassignSpeculative(machine_ids=["idle-small-0"]))
+        coordinator.instruct("drain", cross_shard_drain=pb.CrossShardDrain(machine_ids=["idle-small-0"]))
+        coordinator.instruct("bad", assign_domain=pb.AssignDomain(topology_key=ZONE))
+        for instruction_id in ("move", "quota", "drain"):
+            assert (await coordinator.acknowledged(instruction_id)).outcome == pb.InstructAck.FAILED
+        assert (await coordinator.acknowledged("bad")).outcome == pb.InstructAck.REJECTED_INVALID
+
+
+async def test_a_deposed_coordinator_is_not_obeyed(tmp_path: Path) -> None:
+    async with (
+        coordinator_at_work() as coordinator,
+        provider_at(tmp_path, FLEET) as provider,
+        shard_at(tmp_path, provider, **reporting_to(coordinator)) as shard,
+        cluster_at(shard, provider) as cluster,
+    ):
+        await eventually(lambda: len(coordinator.reports) >= 2, coordinator.changed)
+        await cluster.send(hello={"cluster_id": "ignored"})
+        await cluster.until(lambda: cluster.acks.count("hello") == 2)
+        hello = [frame.ack for frame in cluster.frames if frame.ack.echo == "hello"][-1]
+        assert hello.coordinator_term == 3
+        coordinator.term = 2
+        coordinator.instruct("old", assign_domain=pb.AssignDomain(topology_key=ZONE, topology_value="zone-b"))
+        seen = len(coordinator.reports)
+        await eventually(lambda: len(coordinator.reports) >= seen + 3, coordinator.changed)
+        assert coordinator.acks == {}
+        assert await shard.metric("inventory_machines") == 5

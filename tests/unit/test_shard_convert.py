@@ -1,0 +1,161 @@
+"""The wire and the core's types: what is refused, what is skipped, what survives the round trip."""
+
+import math
+
+import pytest
+
+from bigfleet.api.v1alpha1 import capacity_pb2, provider_pb2
+from bigfleet.core import penalty
+from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
+from bigfleet.core.requirements import Operator, Profile, Requirement
+from bigfleet.shard.convert import (
+    BadMachine,
+    BadRollup,
+    assignment_for,
+    assignment_from_metadata,
+    machine_from_wire,
+    metadata_from_assignment,
+    need_to_wire,
+    needs_from_wire,
+    node_state,
+)
+from bigfleet.shard.notices import Notice
+
+PREFIX = "bigfleet.lucy.sh/assigned-"
+
+
+def rollup(*needs: capacity_pb2.CapacityNeed) -> capacity_pb2.ClusterCapacityNeeds:
+    return capacity_pb2.ClusterCapacityNeeds(cluster_id="theirs", needs=needs)
+
+
+def wire_need(cpu: str = "4", **fields: object) -> capacity_pb2.CapacityNeed:
+    return capacity_pb2.CapacityNeed(aggregate_resources={"cpu": cpu}, min_unit={"cpu": "1"}, **fields)  # type: ignore[arg-type]
+
+
+class TestDemand:
+    def test_belongs_to_the_cluster_of_the_session(self) -> None:
+        (need,) = needs_from_wire("ours", rollup(wire_need()))
+        assert need.cluster == "ours"
+        assert need.aggregate == {"cpu": 4000}
+
+    def test_rows_of_one_profile_and_gang_are_one_need(self) -> None:
+        other = wire_need("2")
+        other.min_unit["memory"] = "1Gi"
+        (need,) = needs_from_wire("ours", rollup(wire_need(), other))
+        assert need.aggregate == {"cpu": 6000}
+        assert need.min_unit == {"cpu": 1000, "memory": 1024**3 * 1000}
+
+    def test_gangs_stay_apart(self) -> None:
+        assert len(needs_from_wire("ours", rollup(wire_need(group="rack\0a"), wire_need(group="rack\0b")))) == 2
+
+    def test_survives_the_round_trip(self) -> None:
+        requirement = capacity_pb2.NodeSelectorRequirement(
+            key="rack", operator=capacity_pb2.NodeSelectorRequirement.SAME
+        )
+        spread = capacity_pb2.TopologySpread(
+            topology_key="zone", max_skew=2, when_unsatisfiable=capacity_pb2.TopologySpread.DO_NOT_SCHEDULE
+        )
+        message = wire_need(
+            requirements=[requirement],
+            spread=[spread],
+            priority=-5,
+            group="rack\0app=db,;",
+            interruption_penalty_bucket=capacity_pb2.PINNED,
+            reclamation_penalty_bucket=capacity_pb2.HALF_DOLLAR,
+        )
+        (need,) = needs_from_wire("ours", rollup(message))
+        assert need_to_wire(need) == message
+
+    @pytest.mark.parametrize("quantity", ["", "four", "1Q", "-1"])
+    @pytest.mark.parametrize("field", ["aggregate_resources", "min_unit"])
+    def test_a_bad_quantity_refuses_the_whole_roll_up(self, field: str, quantity: str) -> None:
+        bad = wire_need()
+        getattr(bad, field)["cpu"] = quantity
+        with pytest.raises(BadRollup, match=r"needs\[1\]"):
+            needs_from_wire("ours", rollup(wire_need(), bad))
+
+    @pytest.mark.parametrize("operator", [0, 6, 99])
+    def test_a_bad_operator_refuses_the_whole_roll_up(self, operator: int) -> None:
+        bad = wire_need(requirements=[capacity_pb2.NodeSelectorRequirement(key="a", operator=operator)])  # type: ignore[arg-type]
+        with pytest.raises(BadRollup, match="operator"):
+            needs_from_wire("ours", rollup(bad))
+
+    @pytest.mark.parametrize("field", ["interruption_penalty_bucket", "reclamation_penalty_bucket"])
+    @pytest.mark.parametrize("bucket", [-1, 28])
+    def test_a_bad_bucket_refuses_the_whole_roll_up(self, field: str, bucket: int) -> None:
+        with pytest.raises(BadRollup, match=field):
+            needs_from_wire("ours", rollup(wire_need("4", **{field: bucket})))
+
+
+class TestMetadata:
+    def test_survives_the_round_trip_with_infinity_and_a_nul(self) -> None:
+        requirement = Requirement("rack", Operator.SAME)
+        profile = Profile.canonical([requirement], [], 7, penalty.PINNED, penalty.HALF_DOLLAR)
+        assignment = assignment_for(profile, "rack\0app=db,;")
+        metadata = metadata_from_assignment(assignment)
+        assert metadata[PREFIX + "interruption-penalty-dollars"] == "+Inf"
+        assert metadata[PREFIX + "reclamation-penalty-dollars"] == "0.5"
+        echoed = provider_pb2.Machine.FromString(provider_pb2.Machine(shard_metadata=metadata).SerializeToString())
+        assert assignment_from_metadata("m", echoed.shard_metadata) == assignment
+        assert assignment.interruption_dollars == math.inf
+
+    @pytest.mark.parametrize("dollars", [0.0, 0.5, 1.0, 8388608.0, math.inf])
+    def test_dollars_are_written_so_that_they_read_the_same(self, dollars: float) -> None:
+        metadata = metadata_from_assignment(Assignment(interruption_dollars=dollars))
+        assert assignment_from_metadata("m", metadata).interruption_dollars == dollars
+
+    def test_what_is_unknown_is_ignored_and_what_is_malformed_is_skipped(self) -> None:
+        metadata = {
+            PREFIX + "priority": "high",
+            PREFIX + "interruption-penalty-dollars": "nan",
+            PREFIX + "reclamation-penalty-dollars": "1e3",
+            "bigfleet.lucy.sh/from-the-future": "1",
+        }
+        assert assignment_from_metadata("m", metadata) == Assignment(reclamation_dollars=1000.0)
+
+    def test_absent_keys_mean_nothing_assigned(self) -> None:
+        assert assignment_from_metadata("m", {}) == UNASSIGNED
+
+
+class TestMachine:
+    def test_allocatable_wins_over_the_base_shape(self) -> None:
+        message = provider_pb2.Machine(id="m", state=provider_pb2.SPECULATIVE, resources={"resources": {"cpu": "8"}})
+        assert machine_from_wire(message).allocatable == {"cpu": 8000}
+        message.allocatable.resources["cpu"] = "7500m"
+        assert machine_from_wire(message).allocatable == {"cpu": 7500}
+
+    @pytest.mark.parametrize("state", list(MachineState))
+    def test_metadata_counts_only_while_the_machine_is_bound(self, state: MachineState) -> None:
+        bound = state in (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAINING)
+        message = provider_pb2.Machine(id="m", state=state, shard_metadata={PREFIX + "priority": "9"})  # type: ignore[arg-type]
+        assert machine_from_wire(message).assignment.priority == (9 if bound else 0)
+
+    def test_a_state_or_quantity_that_nobody_knows_is_a_bad_machine(self) -> None:
+        with pytest.raises(BadMachine, match="'m'"):
+            machine_from_wire(provider_pb2.Machine(id="m", state=42))  # type: ignore[arg-type]
+        with pytest.raises(BadMachine, match="lots"):
+            machine_from_wire(provider_pb2.Machine(id="m", state=1, resources={"resources": {"cpu": "lots"}}))  # type: ignore[arg-type]
+
+    def test_a_node_state_says_what_a_cluster_needs_to_know(self) -> None:
+        machine = Machine(
+            id="m",
+            state=MachineState.CONFIGURED,
+            instance_type="big",
+            zone="zone-a",
+            capacity_type=CapacityType.SPOT,
+            allocatable={"cpu": 1500},
+            labels={"topology.bigfleet/rack": "r1"},
+            host="host-m",
+            cluster="c",
+        )
+        update = node_state(Notice("c", machine, "fake-m", removed=False))
+        assert update.supersedes_key == "node:m"
+        assert update.node_name == "fake-m"
+        assert update.provider_id == "host-m"
+        assert update.state == provider_pb2.CONFIGURED
+        assert dict(update.labels) == {
+            "node.kubernetes.io/instance-type": "big",
+            "topology.kubernetes.io/zone": "zone-a",
+            "topology.bigfleet/rack": "r1",
+        }
+        assert dict(update.resources.resources) == {"cpu": "1500m"}

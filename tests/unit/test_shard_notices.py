@@ -1,0 +1,105 @@
+"""What a cluster hears of its machines, whichever way they come and go, and what waits while it is away."""
+
+from dataclasses import replace
+
+from bigfleet.api.v1alpha1 import shard_pb2
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.shard.notices import Notice, Notices
+from bigfleet.shard.outbox import Outbox
+
+IDLE = Machine("m", MachineState.IDLE, host="h", zone="zone-a")
+CONFIGURED = replace(IDLE, state=MachineState.CONFIGURED, cluster="c")
+FAILED = replace(IDLE, state=MachineState.FAILED, host="", last_error="lost")
+
+
+class Told:
+    """Notices, and what they sent: (cluster, state, removed)."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[str, str, bool]] = []
+        self.notices = Notices(self._send, "node-")
+
+    def _send(self, notice: Notice) -> None:
+        assert notice.node_name == f"node-{notice.machine.id}"
+        self.frames.append((notice.cluster, notice.machine.state.label, notice.removed))
+
+
+def after(*machines: Machine) -> list[tuple[str, str, bool]]:
+    told = Told()
+    for machine in machines:
+        told.notices.tell(machine)
+    return told.frames
+
+
+def test_a_machine_without_a_cluster_concerns_nobody() -> None:
+    assert after(IDLE, FAILED, replace(IDLE, state=MachineState.DELETING)) == []
+
+
+def test_a_state_is_told_once() -> None:
+    assert after(CONFIGURED, CONFIGURED) == [("c", "Configured", False)]
+
+
+def test_new_labels_are_told_and_a_new_price_is_not() -> None:
+    assert len(after(CONFIGURED, replace(CONFIGURED, labels={"rack": "r"}))) == 2
+    assert len(after(CONFIGURED, replace(CONFIGURED, price_per_hour=9.0))) == 1
+
+
+def test_a_machine_that_leaves_is_told_to_the_cluster_it_left() -> None:
+    assert after(CONFIGURED, IDLE) == [("c", "Configured", False), ("c", "Idle", True)]
+
+
+def test_a_machine_that_changes_hands_is_told_to_both() -> None:
+    frames = after(CONFIGURED, replace(CONFIGURED, cluster="d"))
+    assert frames[1:] == [("c", "Configured", True), ("d", "Configured", False)]
+
+
+def test_a_failed_machine_stays_its_clusters_until_it_recovers() -> None:
+    frames = after(CONFIGURED, FAILED, replace(FAILED, state=MachineState.SPECULATIVE, last_error=""))
+    assert frames[1:] == [("c", "Failed", False), ("c", "Speculative", True)]
+
+
+def test_a_vanished_machine_is_told_with_its_last_state() -> None:
+    told = Told()
+    told.notices.tell(CONFIGURED)
+    told.notices.gone("m")
+    told.notices.gone("m")
+    assert told.frames[1:] == [("c", "Configured", True)]
+
+
+def test_a_dropped_machine_is_not_spoken_of() -> None:
+    told = Told()
+    told.notices.tell(CONFIGURED)
+    told.notices.drop("m")
+    told.notices.resync("c")
+    assert len(told.frames) == 1
+
+
+def test_a_resync_tells_every_machine_of_the_cluster() -> None:
+    told = Told()
+    for machine_id, cluster in (("b", "c"), ("a", "c"), ("x", "other")):
+        told.notices.tell(replace(CONFIGURED, id=machine_id, cluster=cluster))
+    told.notices.tell(replace(FAILED, id="b"))
+    told.frames.clear()
+    told.notices.resync("c")
+    assert told.frames == [("c", "Configured", False), ("c", "Failed", False)]
+
+
+def frame(machine_id: str, removed: bool = False) -> shard_pb2.ShardMessage:
+    return shard_pb2.ShardMessage(node_state_update=shard_pb2.NodeStateUpdate(machine_id=machine_id, removed=removed))
+
+
+async def test_the_outbox_sends_in_order_and_only_the_newest_of_a_key() -> None:
+    outbox = Outbox({})
+    outbox.put("a", frame("a1"))
+    outbox.put("b", frame("b1"))
+    outbox.put("a", frame("a2"))
+    sent = [(await outbox.take()).node_state_update.machine_id for _ in range(2)]
+    assert sent == ["a2", "b1"]
+
+
+def test_of_an_outbox_that_nobody_read_only_the_departures_are_kept() -> None:
+    outbox = Outbox({"old": frame("old", removed=True)})
+    outbox.put("a", frame("a"))
+    outbox.put("b", frame("b", removed=True))
+    outbox.put("ack", shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo="rollup")))
+    assert outbox.departures().keys() == {"old", "b"}
