@@ -1,0 +1,5 @@
+"""Slow fleet facts on an etcd member of its own: who the shards are and which domains they own."""
+
+from bigfleet.coordinator.process import CoordinatorOptions, serve
+
+__all__ = ["CoordinatorOptions", "serve"]

@@ -1,0 +1,26 @@
+"""The coordinator's series (spec/engine.md §7), all present from the start."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from bigfleet.coordinator.store import APPLY_OUTCOMES
+
+
+class Metrics:
+    """Instruments of one coordinator."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.raft_term = Gauge("bigfleet_coordinator_raft_term", "Raft term of our etcd member.", registry=registry)
+        self.applied = Counter(
+            "bigfleet_coordinator_apply_total",
+            "Commands to the replicated state: applied, not applied (error), or refused by the state (fsm_error).",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in APPLY_OUTCOMES:
+            self.applied.labels(outcome)
+        self.pending_instructions = Gauge(
+            "bigfleet_coordinator_pending_instructions",
+            "Instructions that a shard has not acknowledged.",
+            ["shard"],
+            registry=registry,
+        )

@@ -1,0 +1,182 @@
+"""The Coordinator's RPCs: who may call them, what they answer, and with which status they fail."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
+from bigfleet.coordinator.etcd import EtcdUnavailable
+from bigfleet.coordinator.leadership import Leadership
+from bigfleet.coordinator.store import Deposed, Domain, DomainTaken, UnknownShard
+from bigfleet.coordinator.tenure import Tenure
+from bigfleet.security import require
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class CoordinatorService(rpc.CoordinatorServicer):
+    """Answers as the leader, or says that it is none."""
+
+    def __init__(self, leadership: Leadership, now_unix_ns: Callable[[], int] = time.time_ns) -> None:
+        self._leadership = leadership
+        self._now_unix_ns = now_unix_ns
+
+    async def ReportShard(self, request: pb.ShardReport, context: Context) -> pb.ReportAck:  # noqa: N802
+        async with self._leading(context) as tenure:
+            await _need(context, shard_id=request.shard_id)
+            await require(context, "shard", name=request.shard_id)
+            instructions = await tenure.report(request, self._now_unix_ns())
+            return pb.ReportAck(coordinator_term=tenure.claim.term, acknowledged=True, instructions=instructions)
+
+    async def AssignDomain(  # noqa: N802
+        self, request: pb.AssignDomainRequest, context: Context
+    ) -> pb.AssignDomainResponse:
+        await require(context, "admin")
+        async with self._leading(context) as tenure:
+            await _need(
+                context,
+                topology_key=request.topology_key,
+                topology_value=request.topology_value,
+                shard_id=request.shard_id,
+            )
+            domain = Domain(request.topology_key, request.topology_value)
+            async with tenure.writing:
+                await tenure.store.assign(domain, request.shard_id)
+            tenure.instruct_assign(request.shard_id, domain)
+        return pb.AssignDomainResponse()
+
+    async def UnassignDomain(  # noqa: N802
+        self, request: pb.UnassignDomainRequest, context: Context
+    ) -> pb.UnassignDomainResponse:
+        await require(context, "admin")
+        async with self._leading(context) as tenure:
+            await _need(context, topology_key=request.topology_key, topology_value=request.topology_value)
+            domain = Domain(request.topology_key, request.topology_value)
+            async with tenure.writing:
+                owner = await tenure.store.unassign(domain)
+            if owner:
+                tenure.instruct_unassign(owner, domain)
+        return pb.UnassignDomainResponse()
+
+    async def RemoveShard(self, request: pb.RemoveShardRequest, context: Context) -> pb.RemoveShardResponse:  # noqa: N802
+        await require(context, "admin")
+        async with self._leading(context) as tenure:
+            await _need(context, shard_id=request.shard_id)
+            async with tenure.writing:
+                await tenure.store.remove_shard(request.shard_id)
+                tenure.forget(request.shard_id)
+        return pb.RemoveShardResponse()
+
+    async def ListShards(self, request: pb.ListShardsRequest, context: Context) -> pb.ListShardsResponse:  # noqa: N802, ARG002
+        await require(context, "readonly", "admin")
+        async with self._leading(context) as tenure:
+            heard = {shard_id: known.report.received_at_unix_ns for shard_id, known in tenure.shards.items()}
+            entries = [
+                pb.ShardRegistryEntry(
+                    shard_id=shard.id,
+                    address=shard.address,
+                    registered_at_unix_ns=shard.registered_at_unix_ns,
+                    last_heartbeat_unix_ns=max(shard.last_heartbeat_unix_ns, heard.get(shard.id, 0)),
+                )
+                for shard in await tenure.store.shards()
+            ]
+        return pb.ListShardsResponse(shards=entries)
+
+    async def ListDomainAssignments(  # noqa: N802
+        self,
+        request: pb.ListDomainAssignmentsRequest,  # noqa: ARG002
+        context: Context,
+    ) -> pb.ListDomainAssignmentsResponse:
+        await require(context, "readonly", "admin")
+        async with self._leading(context) as tenure:
+            owners = await tenure.store.domains()
+        return pb.ListDomainAssignmentsResponse(
+            assignments=[
+                pb.DomainAssignment(topology_key=domain.key, topology_value=domain.value, shard_id=shard_id)
+                for domain, shard_id in owners.items()
+            ]
+        )
+
+    async def ListQuotas(self, request: pb.ListQuotasRequest, context: Context) -> pb.ListQuotasResponse:  # noqa: N802, ARG002
+        await require(context, "readonly", "admin")
+        async with self._leading(context) as tenure:
+            quotas = await tenure.store.quotas()
+        return pb.ListQuotasResponse(
+            allocations=[
+                pb.QuotaAllocation(provider=quota.provider, region=quota.region, per_shard=quota.per_shard)
+                for quota in quotas
+            ]
+        )
+
+    async def ListProviders(self, request: pb.ListProvidersRequest, context: Context) -> pb.ListProvidersResponse:  # noqa: N802, ARG002
+        await require(context, "readonly", "admin")
+        async with self._leading(context) as tenure:
+            providers = await tenure.store.providers()
+        entries = [pb.ProviderEntry(name=one.name, address=one.address, region=one.region) for one in providers]
+        return pb.ListProvidersResponse(providers=entries)
+
+    async def ListShardReports(  # noqa: N802
+        self, request: pb.ListShardReportsRequest, context: Context
+    ) -> pb.ListShardReportsResponse:
+        await require(context, "readonly", "admin")
+        async with self._leading(context) as tenure:
+            return pb.ListShardReportsResponse(
+                reports=[
+                    pb.ShardReportSnapshot(
+                        shard_id=shard_id,
+                        cycle=known.report.cycle,
+                        received_at_unix_ns=known.report.received_at_unix_ns,
+                        summary=known.report.summary,
+                        shortfalls=known.report.shortfalls,
+                    )
+                    for shard_id, known in sorted(tenure.shards.items())
+                    if request.shard_id in ("", shard_id)
+                ]
+            )
+
+    async def JoinRaftCluster(  # noqa: N802
+        self,
+        request: pb.JoinRaftClusterRequest,  # noqa: ARG002
+        context: Context,
+    ) -> pb.JoinRaftClusterResponse:
+        await require(context, "admin")
+        await context.abort(
+            grpc.StatusCode.UNIMPLEMENTED, "members are fixed at installation: list them all in --initial-cluster"
+        )
+
+    async def SnapshotSave(  # noqa: N802
+        self,
+        request: pb.SnapshotSaveRequest,  # noqa: ARG002
+        context: Context,
+    ) -> AsyncIterator[pb.SnapshotSaveChunk]:
+        await require(context, "admin")
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "snapshots cannot be saved through the coordinator yet")
+        yield pb.SnapshotSaveChunk()
+
+    @asynccontextmanager
+    async def _leading(self, context: Context) -> AsyncIterator[Tenure]:
+        """The current tenure; what goes wrong in it ends the call with the status that names it."""
+        if self._leadership.tenure is None:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not leader")
+        try:
+            yield self._leadership.tenure
+        except Deposed:
+            self._leadership.resign()
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not leader")
+        except UnknownShard as error:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+        except DomainTaken as error:
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
+        except EtcdUnavailable as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+
+
+async def _need(context: Context, **fields: str) -> None:
+    """End the call when a field is empty."""
+    missing = [name for name, value in fields.items() if not value]
+    if missing:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{', '.join(missing)} must be set")

@@ -1,0 +1,264 @@
+"""The replicated state under `/bigfleet/`, written only by the recorded leader of the current term.
+
+    /bigfleet/leader                      who leads, since which Raft term
+    /bigfleet/shards/<id>                 address and time of registration
+    /bigfleet/heartbeats/<id>             unix nanoseconds of the last persisted heartbeat
+    /bigfleet/domains/<key>/<value>       id of the owning shard
+    /bigfleet/quotas/<provider>/<region>  slots per shard
+    /bigfleet/providers/<name>            address and region
+
+Path segments are percent-encoded, because topology keys contain slashes.
+
+StoreError
+├── Deposed         another leader or term is recorded: nothing was read or written
+└── Refusal         the state does not allow the command
+    ├── UnknownShard
+    └── DomainTaken
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+import msgspec
+from prometheus_client import Counter
+
+from bigfleet.coordinator import etcd
+from bigfleet.coordinator.etcd import Compare, EtcdClient, EtcdUnavailable, KeyValue, Operation, TxnResult
+
+PREFIX = "/bigfleet/"
+LEADER_KEY = f"{PREFIX}leader"
+APPLY_OUTCOMES = ("success", "error", "fsm_error")
+
+# etcd takes 128 operations per transaction; the leader's own record needs one.
+_OPERATIONS_PER_TXN = 100
+
+
+class StoreError(Exception):
+    """A command that was not applied."""
+
+
+class Deposed(StoreError):
+    """Somebody else leads, or a newer term has begun."""
+
+
+class Refusal(StoreError):
+    """The state does not allow the command."""
+
+
+class UnknownShard(Refusal):
+    def __init__(self, shard_id: str) -> None:
+        super().__init__(f"shard {shard_id!r} is not registered")
+
+
+class DomainTaken(Refusal):
+    def __init__(self, domain: "Domain", owner: str) -> None:
+        super().__init__(f"domain {domain.key}={domain.value} belongs to shard {owner!r}")
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The record of a leadership; a transaction holds only while exactly this is recorded."""
+
+    member: int
+    term: int
+
+    def record(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+@dataclass(frozen=True, order=True)
+class Domain:
+    """A topology domain, e.g. `topology.kubernetes.io/zone` = `zone-a`."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A registered shard; `last_heartbeat_unix_ns` is the persisted one, up to ten seconds old."""
+
+    id: str
+    address: str
+    registered_at_unix_ns: int
+    last_heartbeat_unix_ns: int
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How many slots of a provider's region each shard may use."""
+
+    provider: str
+    region: str
+    per_shard: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A known capacity provider."""
+
+    name: str
+    address: str
+    region: str
+
+
+class _ShardRecord(msgspec.Struct, frozen=True):
+    address: str
+    registered_at_unix_ns: int
+
+
+class _ProviderRecord(msgspec.Struct, frozen=True):
+    address: str
+    region: str
+
+
+_Record = TypeVar("_Record")
+
+
+class Store:
+    """The state as one leader sees and writes it. Commands of one Store must not overlap."""
+
+    def __init__(self, client: EtcdClient, claim: Claim, applied: Counter) -> None:
+        self._client = client
+        self._claim = claim
+        self._applied = applied
+
+    async def register(self, shard_id: str, address: str, now_unix_ns: int) -> None:
+        """Record a shard, or its new address."""
+        key = _path("shards", shard_id)
+        with self._counted():
+            (known,) = await self._read(etcd.read(key))
+            registered_at = _decode(known[0], _ShardRecord).registered_at_unix_ns if known else now_unix_ns
+            record = msgspec.json.encode(_ShardRecord(address, registered_at))
+            await self._write([], [etcd.put(key, record), _heartbeat(shard_id, now_unix_ns)])
+
+    async def persist_heartbeats(self, heartbeats: Mapping[str, int]) -> None:
+        """Record when shards were last heard of, in unix nanoseconds."""
+        with self._counted():
+            await self._write_all([_heartbeat(shard_id, at) for shard_id, at in heartbeats.items()])
+
+    async def assign(self, domain: Domain, shard_id: str) -> None:
+        """Give a domain that nobody owns to a shard; again is fine, another owner's is not."""
+        key, shard_key = _path("domains", domain.key, domain.value), _path("shards", shard_id)
+        with self._counted():
+            result = await self._write(
+                [etcd.exists(shard_key), etcd.absent(key)],
+                [etcd.put(key, shard_id.encode())],
+                [etcd.read(shard_key), etcd.read(key)],
+            )
+            if result.succeeded:
+                return
+            shard, owner = result.found
+            if not shard:
+                raise UnknownShard(shard_id)
+            if (owned_by := owner[0].value.decode()) != shard_id:
+                raise DomainTaken(domain, owned_by)
+
+    async def unassign(self, domain: Domain) -> str | None:
+        """Take a domain from its shard, and tell which one that was."""
+        key = _path("domains", domain.key, domain.value)
+        with self._counted():
+            (owner,) = await self._read(etcd.read(key))
+            await self._write([], [etcd.delete(key)])
+        return owner[0].value.decode() if owner else None
+
+    async def remove_shard(self, shard_id: str) -> None:
+        """Forget a shard and its domains. The shard goes last, so that a half-done removal can be asked for again."""
+        with self._counted():
+            known, domains = await self._read(
+                etcd.read(_path("shards", shard_id)), etcd.read_prefix(_path("domains", ""))
+            )
+            if not known:
+                raise UnknownShard(shard_id)
+            owned = [etcd.delete(pair.key) for pair in domains if pair.value.decode() == shard_id]
+            await self._write_all(
+                [*owned, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
+            )
+
+    async def shards(self) -> list[Shard]:
+        """All registered shards, sorted by id."""
+        records, heartbeats = await self._read(
+            etcd.read_prefix(_path("shards", "")), etcd.read_prefix(_path("heartbeats", ""))
+        )
+        last = {_segments(pair)[0]: int(pair.value) for pair in heartbeats}
+        found = []
+        for pair in records:
+            shard_id, record = _segments(pair)[0], _decode(pair, _ShardRecord)
+            found.append(Shard(shard_id, record.address, record.registered_at_unix_ns, last.get(shard_id, 0)))
+        return sorted(found, key=lambda shard: shard.id)
+
+    async def domains(self) -> dict[Domain, str]:
+        """The owner of every assigned domain, sorted by domain."""
+        (pairs,) = await self._read(etcd.read_prefix(_path("domains", "")))
+        return dict(sorted((Domain(*_segments(pair)), pair.value.decode()) for pair in pairs))
+
+    async def quotas(self) -> list[Quota]:
+        """All quotas, sorted by provider and region."""
+        (pairs,) = await self._read(etcd.read_prefix(_path("quotas", "")))
+        found = []
+        for pair in pairs:
+            provider, region = _segments(pair)
+            found.append(Quota(provider, region, _decode(pair, dict[str, int])))
+        return sorted(found, key=lambda quota: (quota.provider, quota.region))
+
+    async def providers(self) -> list[Provider]:
+        """All known providers, sorted by name."""
+        (pairs,) = await self._read(etcd.read_prefix(_path("providers", "")))
+        found = []
+        for pair in pairs:
+            record = _decode(pair, _ProviderRecord)
+            found.append(Provider(_segments(pair)[0], record.address, record.region))
+        return sorted(found, key=lambda provider: provider.name)
+
+    async def _read(self, *ranges: Operation) -> tuple[tuple[KeyValue, ...], ...]:
+        """Ranges of one revision, read as the leader: a deposed one learns it here instead of telling old facts."""
+        return (await self._write([], ranges)).found
+
+    async def _write_all(self, operations: Sequence[Operation]) -> None:
+        """Any number of operations in order, in as few transactions as etcd allows."""
+        for start in range(0, len(operations), _OPERATIONS_PER_TXN):
+            await self._write([], operations[start : start + _OPERATIONS_PER_TXN])
+
+    async def _write(
+        self, compare: Sequence[Compare], operations: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
+        """Run a transaction that holds only while our claim is the recorded one."""
+        fence = etcd.value_is(LEADER_KEY, self._claim.record())
+        result = await self._client.txn([fence, *compare], operations, [etcd.read(LEADER_KEY), *otherwise])
+        if result.succeeded:
+            return result
+        recorded, *found = result.found
+        if not recorded or recorded[0].value != self._claim.record():
+            raise Deposed(f"term {self._claim.term} of this leader is over")
+        return TxnResult(False, tuple(found))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        try:
+            yield
+        except Refusal:
+            self._applied.labels("fsm_error").inc()
+            raise
+        except (Deposed, EtcdUnavailable):
+            self._applied.labels("error").inc()
+            raise
+        self._applied.labels("success").inc()
+
+
+def _path(*segments: str) -> str:
+    return PREFIX + "/".join(quote(segment, safe="") for segment in segments)
+
+
+def _segments(pair: KeyValue) -> list[str]:
+    """The path below the collection's name."""
+    return [unquote(segment) for segment in pair.key.removeprefix(PREFIX).split("/")[1:]]
+
+
+def _heartbeat(shard_id: str, at_unix_ns: int) -> Operation:
+    return etcd.put(_path("heartbeats", shard_id), str(at_unix_ns).encode())
+
+
+def _decode(pair: KeyValue, kind: type[_Record]) -> _Record:
+    return msgspec.json.decode(pair.value, type=kind)
