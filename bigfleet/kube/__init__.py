@@ -2,9 +2,19 @@
 
 from bigfleet.kube.client import KubeClient
 from bigfleet.kube.config import KubeConfig
-from bigfleet.kube.errors import AlreadyExists, Conflict, Gone, KubeError, NotFound, TooManyRequests
-from bigfleet.kube.informer import Informer, Object
+from bigfleet.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Gone,
+    KubeConfigError,
+    KubeError,
+    NotFound,
+    TooManyRequests,
+    Unreachable,
+)
+from bigfleet.kube.informer import Informer, Object, key_of
 from bigfleet.kube.resources import Resource
+from bigfleet.kube.workqueue import WorkQueue
 
 __all__ = [
     "AlreadyExists",
@@ -13,9 +23,13 @@ __all__ = [
     "Informer",
     "KubeClient",
     "KubeConfig",
+    "KubeConfigError",
     "KubeError",
     "NotFound",
     "Object",
     "Resource",
     "TooManyRequests",
+    "Unreachable",
+    "WorkQueue",
+    "key_of",
 ]

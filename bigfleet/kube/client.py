@@ -1,19 +1,22 @@
-"""Requests to one apiserver: get, list, create, patch, delete, watch."""
+"""Requests to one apiserver: get, list, create, patch, delete, evict, watch."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import aiohttp
 import msgspec
+from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from bigfleet.kube.config import KubeConfig
-from bigfleet.kube.errors import KubeError, error_from_status
+from bigfleet.kube.errors import Gone, KubeError, Unreachable, error_from_status
 from bigfleet.kube.ratelimit import RateLimit
-from bigfleet.kube.resources import Resource
+from bigfleet.kube.resources import PODS, Resource
 
 Body = Mapping[str, Any]
+# The objects of a collection and the resource version to watch from.
+Listing = tuple[list[Any], str]
 
 _PATCH_TYPES = {
     "merge": "application/merge-patch+json",
@@ -21,20 +24,33 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-# A watch lives this long before the server ends it and we resume; keeps half-dead connections from lasting.
+# A watch lives this long before the server ends it and we resume.
 _WATCH_SECONDS = 300
+# Bookmarks come once a minute; a watch that is silent for two is taken for dead and resumed.
+_WATCH_SILENCE_SECONDS = 120
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
-_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_WATCH_SECONDS + 30)
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_WATCH_SILENCE_SECONDS)
+# An apiserver that is too busy says when to come back; we do so this often before giving up.
+_BUSY_TRIES = 5
+_LONGEST_RETRY_SECONDS = 5.0
+_TOKEN_LIFE_SECONDS = 10.0
+_GOODBYE_SECONDS = 0.05
+_TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class KubeClient:
-    """An apiserver. Use as an async context manager; one per process and apiserver is enough."""
+    """An apiserver. Use as an async context manager; one per process and apiserver is enough.
+
+    Every failure is a KubeError; a server that gives no answer is Unreachable.
+    """
 
     def __init__(self, config: KubeConfig, *, qps: float = 0, burst: int = 1, user_agent: str = "bigfleet") -> None:
         self._config = config
         self._limit = RateLimit(qps, burst) if qps > 0 else None
         self._user_agent = user_agent
         self._http: aiohttp.ClientSession | None = None
+        self._token: str | None = None
+        self._token_read_at = float("-inf")
 
     @property
     def server(self) -> str:
@@ -43,26 +59,54 @@ class KubeClient:
     async def __aenter__(self) -> Self:
         tls = self._config.ssl_context()
         self._http = aiohttp.ClientSession(
-            base_url=self._config.server,
-            connector=aiohttp.TCPConnector(ssl=tls if tls else True, limit=100),
-            headers={"User-Agent": self._user_agent, "Accept": "application/json"},
+            connector=aiohttp.TCPConnector(
+                ssl=tls if tls else True, limit=100, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED
+            ),
+            # Compressing a list costs both ends more than the loopback or cluster network that it travels on.
+            headers={"User-Agent": self._user_agent, "Accept": "application/json", "Accept-Encoding": "identity"},
             timeout=_REQUEST_TIMEOUT,
         )
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._http:
             await self._http.close()
+            self._http = None
+            # aiohttp does not wait for connections whose request was cancelled; TLS needs a moment to say goodbye.
+            await asyncio.sleep(_GOODBYE_SECONDS)
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None, subresource: str | None = None) -> Any:
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, subresource: str | None = None
+    ) -> Any:
         return await self._request("GET", resource.path(namespace, name, subresource))
 
     async def list(
-        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = "", page: int = 500
-    ) -> tuple[list[Any], str]:
-        """All objects of a collection and the resource version to watch from, read in pages."""
-        items: list[Any] = []
-        params = _selectors(labels, fields) | {"limit": str(page)}
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        page: int = 500,
+        from_cache: bool = False,
+    ) -> Listing:
+        """All objects of a collection, read in pages.
+
+        `from_cache` takes what the apiserver has in memory, in one piece: cheap, and possibly a moment old.
+        """
+        selectors = _selectors(labels, fields)
+        if from_cache:
+            return await self._list_pages(resource, namespace, selectors | {"resourceVersion": "0"})
+        try:
+            return await self._list_pages(resource, namespace, selectors | {"limit": str(page)})
+        except Gone:
+            # The pages were compacted away under us; one whole answer cannot be.
+            return await self._list_pages(resource, namespace, selectors)
+
+    async def _list_pages(self, resource: Resource, namespace: str | None, params: dict[str, str]) -> Listing:
+        items: Any = []
         while True:
             answer = await self._request("GET", resource.path(namespace), params=params)
             items += answer.get("items") or []  # an empty list has `items: null`
@@ -71,10 +115,20 @@ class KubeClient:
                 return items, metadata["resourceVersion"]
             params["continue"] = metadata["continue"]
 
-    async def create(self, resource: Resource, body: Body, namespace: str | None = None, *, name: str | None = None, subresource: str | None = None) -> Any:
+    async def create(
+        self,
+        resource: Resource,
+        body: Body,
+        namespace: str | None = None,
+        *,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> Any:
         return await self._request("POST", resource.path(namespace, name, subresource), body=body)
 
-    async def replace(self, resource: Resource, name: str, body: Body, namespace: str | None = None, subresource: str | None = None) -> Any:
+    async def replace(
+        self, resource: Resource, name: str, body: Body, namespace: str | None = None, subresource: str | None = None
+    ) -> Any:
         return await self._request("PUT", resource.path(namespace, name, subresource), body=body)
 
     async def patch(
@@ -87,28 +141,57 @@ class KubeClient:
         *,
         kind: Literal["merge", "strategic", "json", "apply"] = "merge",
         field_manager: str | None = None,
+        background: bool = False,
     ) -> Any:
-        """Patch an object. `apply` is server-side apply and needs a field manager; it creates what is missing."""
+        """Patch an object. `apply` is server-side apply and needs a field manager; it creates what is missing.
+
+        `background` lets all other requests of this client go first when the rate limit makes them wait.
+        """
         params = {"fieldManager": field_manager} if field_manager else {}
         if kind == "apply":
             params["force"] = "true"
         return await self._request(
-            "PATCH", resource.path(namespace, name, subresource), params=params, body=body, content_type=_PATCH_TYPES[kind]
+            "PATCH",
+            resource.path(namespace, name, subresource),
+            params=params,
+            body=body,
+            content_type=_PATCH_TYPES[kind],
+            background=background,
         )
 
     async def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, grace_seconds: int | None = None, propagation: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+        uid: str | None = None,
     ) -> None:
+        """Delete an object. With a `uid`, only the one that has it: another of the same name is a Conflict."""
         options: dict[str, Any] = {}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation:
             options["propagationPolicy"] = propagation
+        if uid:
+            options["preconditions"] = {"uid": uid}
         await self._request("DELETE", resource.path(namespace, name), body=options or None)
+
+    async def evict(self, pod: str, namespace: str) -> None:
+        """Ask for a Pod to leave. Raises TooManyRequests while a PodDisruptionBudget refuses."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+        }
+        # This 429 speaks of the budget, not of the apiserver's load: the caller decides when to ask again.
+        await self._request("POST", PODS.path(namespace, pod, "eviction"), body=body, busy_tries=1)
 
     async def watch(
         self, resource: Resource, namespace: str | None = None, *, version: str, labels: str = "", fields: str = ""
-    ) -> AsyncIterator[tuple[str, Any]]:
+    ) -> AsyncGenerator[tuple[str, Any]]:
         """Events (type, object) after `version`, bookmarks included, until the server ends the watch.
 
         Raises Gone when `version` is too old: list again.
@@ -119,64 +202,97 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
-        async with self._session.get(
-            resource.path(namespace), params=params, headers=self._auth(), timeout=_WATCH_TIMEOUT
-        ) as response:
-            if response.status >= 400:
-                raise error_from_status(response.status, await response.read())
-            pending = b""
-            async for chunk in response.content.iter_any():
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    event = msgspec.json.decode(line)
-                    if event["type"] == "ERROR":
-                        raise error_from_status(500, msgspec.json.encode(event["object"]))
-                    yield event["type"], event["object"]
+        try:
+            async with self._send("GET", resource.path(namespace), params=params, timeout=_WATCH_TIMEOUT) as response:
+                if response.status >= 400:
+                    raise error_from_status(response.status, await response.read())
+                pending = b""
+                async for chunk in response.content.iter_any():
+                    *lines, pending = (pending + chunk).split(b"\n")
+                    for line in lines:
+                        event = msgspec.json.decode(line)
+                        if event["type"] == "ERROR":
+                            raise error_from_status(500, msgspec.json.encode(event["object"]))
+                        yield event["type"], event["object"]
+        except _TRANSPORT_ERRORS as error:
+            raise Unreachable(error) from error
 
     async def raw(self, method: str, path: str, *, params: Mapping[str, str] | None = None) -> bytes:
         """The bytes of any path, e.g. `/readyz` or a pod's log."""
-        async with self._session.request(method, path, params=params, headers=self._auth()) as response:
-            payload = await response.read()
-            if response.status >= 400:
-                raise error_from_status(response.status, payload)
-            return payload
+        return await self._exchange(method, path, params=params)
 
     async def ready(self, timeout_seconds: float) -> bool:
         """Whether /readyz answers ok before the time is up."""
-        deadline = asyncio.get_running_loop().time() + timeout_seconds
-        while asyncio.get_running_loop().time() < deadline:
-            try:
-                await self.raw("GET", "/readyz")
-                return True
-            except (aiohttp.ClientError, OSError, KubeError):
-                await asyncio.sleep(0.1)
-        return False
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    try:
+                        await self.raw("GET", "/readyz")
+                        return True
+                    except KubeError:
+                        await asyncio.sleep(0.1)
+        except TimeoutError:
+            return False
 
-    @property
-    def _session(self) -> aiohttp.ClientSession:
+    def _send(self, method: str, path: str, **options: Any) -> Any:
         if self._http is None:
             raise RuntimeError("KubeClient is used outside `async with`")
-        return self._http
+        headers = options.pop("headers", {}) | self._auth()
+        return self._http.request(
+            method,
+            self._config.server + path,
+            headers=headers,
+            server_hostname=self._config.tls_server_name,
+            allow_redirects=False,
+            **options,
+        )
 
     def _auth(self) -> dict[str, str]:
-        token = self._config.bearer_token()
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        now = asyncio.get_running_loop().time()
+        if now - self._token_read_at >= _TOKEN_LIFE_SECONDS:
+            self._token, self._token_read_at = self._config.bearer_token(), now
+        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
     async def _request(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        background: bool = False,
+        busy_tries: int = _BUSY_TRIES,
     ) -> Any:
-        if self._limit:
-            await self._limit.take()
-        headers = self._auth()
-        data = None
+        options: dict[str, Any] = {"params": params}
         if body is not None:
-            data = msgspec.json.encode(body)
-            headers["Content-Type"] = content_type
-        async with self._session.request(method, path, params=params, data=data, headers=headers) as response:
-            payload = await response.read()
-            if response.status >= 400:
-                raise error_from_status(response.status, payload)
-            return msgspec.json.decode(payload)
+            options |= {"data": msgspec.json.encode(body), "headers": {"Content-Type": content_type}}
+        for tries_left in reversed(range(busy_tries)):
+            if self._limit:
+                await self._limit.take(background=background)
+            try:
+                return msgspec.json.decode(await self._exchange(method, path, **options))
+            except msgspec.DecodeError as error:
+                raise KubeError(200, "NotJson", f"{method} {path} was not answered in JSON: {error}") from error
+            except KubeError as error:
+                if error.retry_after_seconds is None or not tries_left:
+                    raise
+                await asyncio.sleep(min(error.retry_after_seconds, _LONGEST_RETRY_SECONDS))
+        raise AssertionError("the last try returns or raises")
+
+    async def _exchange(self, method: str, path: str, **options: Any) -> bytes:
+        try:
+            async with self._send(method, path, **options) as response:
+                payload: bytes = await response.read()
+                if response.status < 400:
+                    return payload
+                retry_after = response.headers.get("Retry-After", "")
+        except _TRANSPORT_ERRORS as error:
+            raise Unreachable(error) from error
+        failure = error_from_status(response.status, payload)
+        if retry_after.isdecimal() and (failure.status == 429 or failure.status >= 500):
+            failure.retry_after_seconds = float(retry_after)
+        raise failure
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

@@ -5,7 +5,9 @@ KubeError
 ├── AlreadyExists    409, reason AlreadyExists
 ├── Conflict         409, any other reason
 ├── Gone             410: the watch's resource version is too old, list again
-└── TooManyRequests  429: flow control, or a PodDisruptionBudget that refuses an eviction
+├── TooManyRequests  429: flow control, or a PodDisruptionBudget that refuses an eviction
+└── Unreachable      no answer at all: refused, reset, timed out
+KubeConfigError      a kubeconfig that cannot be used (a ValueError)
 """
 
 import msgspec
@@ -13,6 +15,9 @@ import msgspec
 
 class KubeError(Exception):
     """An error status from an apiserver, with its own words."""
+
+    # When the server asked us to come back; None means that it did not.
+    retry_after_seconds: float | None = None
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{message or reason} (HTTP {status})")
@@ -39,6 +44,17 @@ class Gone(KubeError):
 
 class TooManyRequests(KubeError):
     """Asked to come back later."""
+
+
+class Unreachable(KubeError):
+    """The apiserver gave no answer; whether it did what was asked is unknown."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(0, "Unreachable", str(cause) or type(cause).__name__)
+
+
+class KubeConfigError(ValueError):
+    """A kubeconfig that is missing something, or asks for a way of logging in that we do not have."""
 
 
 class _Status(msgspec.Struct):

@@ -1,0 +1,74 @@
+"""What the operator measures (spec/engine.md §7). Every series exists from the start."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from bigfleet.daemon import exponential_buckets
+
+ROLLUP_PHASES = ("list", "build", "enqueue")
+NODE_PHASES = ("Provisioning", "Launched", "Registered", "Ready", "Draining", "Drained", "Failed")
+WRITE_OPS = ("create", "spec_update", "status_update", "delete")
+WRITE_OUTCOMES = ("success", "conflict", "error", "noop")
+
+
+class OperatorMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        rollup_buckets = exponential_buckets(0.001, 2, 16)
+        self.rollup = Histogram(
+            "bigfleet_operator_rollup_duration_seconds",
+            "One roll-up: list, aggregate, enqueue.",
+            buckets=rollup_buckets,
+            registry=registry,
+        )
+        self.rollup_phase = Histogram(
+            "bigfleet_operator_rollup_phase_duration_seconds",
+            "The parts of a roll-up.",
+            ["phase"],
+            buckets=rollup_buckets,
+            registry=registry,
+        )
+        self.acknowledge = Histogram(
+            "bigfleet_operator_acknowledge_duration_seconds",
+            "One batch of CapacityRequests marked Acknowledged.",
+            buckets=exponential_buckets(0.01, 2, 16),
+            registry=registry,
+        )
+        self.acknowledged = Counter(
+            "bigfleet_operator_acknowledged_total", "CapacityRequests marked Acknowledged.", registry=registry
+        )
+        self.requests_skipped = Counter(
+            "bigfleet_operator_capacity_requests_skipped_total",
+            "CapacityRequests left out of the roll-up because they cannot be expressed on the wire.",
+            registry=registry,
+        )
+        self.session_connected = Gauge(
+            "bigfleet_operator_session_connected", "1 while the shard has answered our Hello.", registry=registry
+        )
+        self.session_reconnects = Counter(
+            "bigfleet_operator_session_reconnects_total", "Dials after the first one.", registry=registry
+        )
+        self.outbox_dropped = Counter(
+            "bigfleet_operator_outbox_dropped_total", "Messages that found the outbox full.", registry=registry
+        )
+        self.node_state_update = Histogram(
+            "bigfleet_operator_node_state_update_duration_seconds",
+            "From a NodeStateUpdate received to its UpcomingNode written.",
+            ["phase"],
+            buckets=exponential_buckets(0.001, 2, 17),
+            registry=registry,
+        )
+        self.upcoming_node_writes = Counter(
+            "bigfleet_operator_upcoming_node_writes_total",
+            "Writes of UpcomingNodes.",
+            ["op", "outcome"],
+            registry=registry,
+        )
+        self.dispatch_inflight = Gauge(
+            "bigfleet_operator_dispatch_inflight", "Frames being written to the apiserver.", registry=registry
+        )
+        for phase in ROLLUP_PHASES:
+            self.rollup_phase.labels(phase)
+        for phase in NODE_PHASES:
+            self.node_state_update.labels(phase)
+        for op in WRITE_OPS:
+            for outcome in WRITE_OUTCOMES:
+                self.upcoming_node_writes.labels(op, outcome)

@@ -1,0 +1,26 @@
+"""The operator's settings, named like its flags (spec/engine.md §8)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class OperatorOptions:
+    # The cluster's name for life: the shard keys its demand by it, and its certificate must carry it.
+    cluster_id: str
+    # `host:port` of the one shard that serves this cluster.
+    shard_addr: str
+    kubeconfig: Path
+    # `host:port` of /metrics, /healthz and /readyz.
+    metrics_addr: str
+    # Requests to the cluster's apiserver: per second on average, and at once.
+    qps: float = 200.0
+    burst: int = 400
+    # CapacityRequests acknowledged at the same time.
+    ack_concurrency: int = 64
+    # The longest time between two roll-ups, 0 = 10 s; changed demand is sent within a second.
+    rollup_interval_seconds: float = 10.0
+    # Text with {{ .ClusterID }}, {{ .MachineID }} and {{ .Requirements }}; None renders a comment.
+    bootstrap_template_file: Path | None = None
+    # The operator's certificate, key and CA; None = plaintext.
+    tls_dir: Path | None = None

@@ -1,0 +1,211 @@
+"""The one stream to the shard: dial, Hello, roll up, receive; again with back-off when it breaks."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import structlog
+
+from bigfleet.api.v1alpha1.shard_pb2 import (
+    AvailableCapacityUpdate,
+    BootstrapRequest,
+    Hello,
+    NodeStateUpdate,
+    OperatorMessage,
+    ReclaimInstruction,
+    ShardMessage,
+)
+from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardStub
+from bigfleet.operator.acknowledge import Acknowledger
+from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.options import OperatorOptions
+from bigfleet.operator.outbox import Outbox
+from bigfleet.operator.requests import Requests
+from bigfleet.operator.rollup import rollup
+from bigfleet.security import channel
+
+_PROTOCOL_VERSION = "v1alpha1"
+_FIRST_BACKOFF_SECONDS = 0.5
+_LONGEST_BACKOFF_SECONDS = 30.0
+# A Pod and its replacement overlap or miss each other by a moment: changed demand goes out once it has been still for
+# this long, and during a fill, when it is never still, at least this often (docs/adr/0001).
+_STILL_SECONDS = 0.5
+_STILL_AT_MOST_SECONDS = 2.0
+_DEFAULT_ROLLUP_SECONDS = 10.0
+_CERTIFICATE_CHECK_SECONDS = 5.0
+
+log = structlog.get_logger(__name__)
+
+
+class SessionEnded(Exception):
+    """The stream is over; says why."""
+
+
+@dataclass(frozen=True)
+class Handlers:
+    """Who takes which frame. None of them blocks: they queue, or answer from memory."""
+
+    session_began: Callable[[], None]
+    resync_ended: Callable[[], None]
+    bootstrap: Callable[[BootstrapRequest], None]
+    reclaim: Callable[[ReclaimInstruction], None]
+    node_state: Callable[[NodeStateUpdate], None]
+    available_capacity: Callable[[AvailableCapacityUpdate], None]
+
+
+class Session:
+    """Keeps a session with the shard for ever."""
+
+    def __init__(
+        self,
+        options: OperatorOptions,
+        requests: Requests,
+        acknowledger: Acknowledger,
+        outbox: Outbox,
+        metrics: OperatorMetrics,
+        handlers: Handlers,
+    ) -> None:
+        self._options = options
+        self._requests = requests
+        self._acknowledger = acknowledger
+        self._outbox = outbox
+        self._metrics = metrics
+        self._handlers = handlers
+        self._backoff = _FIRST_BACKOFF_SECONDS
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._converse()
+            except grpc.aio.AioRpcError as error:
+                log.warning("session lost", shard=self._options.shard_addr, reason=_reason(error))
+            except (SessionEnded, OSError) as error:
+                log.warning("session lost", shard=self._options.shard_addr, reason=str(error))
+            # Many operators lose their shard at the same moment; they should not all come back in the next one.
+            await asyncio.sleep(self._backoff * random.uniform(0.8, 1.0))
+            self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF_SECONDS)
+            self._metrics.session_reconnects.inc()
+
+    async def _converse(self) -> None:
+        tls_dir = self._options.tls_dir
+        certificate = _Certificate(tls_dir / "tls.crt") if tls_dir else None
+        async with channel(self._options.shard_addr, tls_dir, "shard") as connection:
+            call = ShardStub(connection).Session()
+            self._outbox.forget_rollup()
+            self._handlers.session_began()
+            loops = [self._receive(call), self._send(call), self._roll_up()]
+            if certificate:
+                loops.append(certificate.expect_successor())
+            try:
+                await _first_failure(loops)
+            finally:
+                self._metrics.session_connected.set(0)
+                call.cancel()
+
+    async def _send(self, call: Any) -> None:
+        async def write(message: OperatorMessage) -> None:
+            try:
+                await call.write(message)
+            except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
+                raise SessionEnded("the stream closed while writing") from error
+
+        hello = Hello(cluster_id=self._options.cluster_id, protocol_version=_PROTOCOL_VERSION)
+        await write(OperatorMessage(hello=hello))
+        await self._outbox.send_to(write)
+
+    async def _receive(self, call: Any) -> None:
+        async for message in call:
+            self._dispatch(message)
+        raise SessionEnded("the shard closed the stream")
+
+    def _dispatch(self, message: ShardMessage) -> None:
+        match message.WhichOneof("payload"):
+            case "ack":
+                self._acknowledged(message.ack.echo)
+            case "bootstrap_request":
+                self._handlers.bootstrap(message.bootstrap_request)
+            case "reclaim_instruction":
+                self._handlers.reclaim(message.reclaim_instruction)
+            case "node_state_update":
+                self._handlers.node_state(message.node_state_update)
+            case "available_capacity":
+                self._handlers.available_capacity(message.available_capacity)
+            case _:
+                log.debug("frame of a kind that we do not know")
+
+    def _acknowledged(self, echo: str) -> None:
+        if echo == "hello":
+            log.info("session established", shard=self._options.shard_addr)
+            self._metrics.session_connected.set(1)
+            self._backoff = _FIRST_BACKOFF_SECONDS
+        elif echo == "resync":
+            self._handlers.resync_ended()
+
+    async def _roll_up(self) -> None:
+        """Roll up on connect, after changes and at every interval."""
+        interval = self._options.rollup_interval_seconds or _DEFAULT_ROLLUP_SECONDS
+        while True:
+            self._roll_up_once()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval):
+                    await self._requests.changed.wait()
+                    await self._until_still()
+
+    async def _until_still(self) -> None:
+        give_up = time.monotonic() + _STILL_AT_MOST_SECONDS
+        changes = -1
+        while changes != self._requests.changes and time.monotonic() < give_up:
+            changes = self._requests.changes
+            await asyncio.sleep(_STILL_SECONDS)
+
+    def _roll_up_once(self) -> None:
+        phase = self._metrics.rollup_phase
+        with self._metrics.rollup.time():
+            with phase.labels("list").time():
+                needs, unacknowledged = self._requests.needs(), self._requests.unacknowledged()
+            with phase.labels("build").time():
+                message = rollup(self._options.cluster_id, needs, time.time_ns())
+            with phase.labels("enqueue").time():
+                self._outbox.put_rollup(message)
+        self._acknowledger.enqueue(unacknowledged)
+
+
+class _Certificate:
+    """The certificate that a session was dialled with."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._modified_at = file.stat().st_mtime_ns
+
+    async def expect_successor(self) -> None:
+        """End the session when the file was replaced: dialling anew loses nothing, expiry would."""
+        while True:
+            await asyncio.sleep(_CERTIFICATE_CHECK_SECONDS)
+            if self._file.stat().st_mtime_ns != self._modified_at:
+                raise SessionEnded("the certificate was renewed")
+
+
+async def _first_failure(loops: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run endless loops side by side until one fails, and fail like it.
+
+    Not a TaskGroup: before Python 3.13, one that fails while it is being cancelled swallows the cancellation.
+    """
+    tasks = [asyncio.ensure_future(loop) for loop in loops]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+def _reason(error: grpc.aio.AioRpcError) -> str:
+    return f"{error.code().name}: {error.details()}"

@@ -1,0 +1,47 @@
+"""The pod-controller process: informers, workers and metrics until cancelled."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from bigfleet.daemon import serve_metrics, watch_loop_lag
+from bigfleet.kube import KubeClient, KubeConfig
+from bigfleet.podcontroller.controller import PodController
+from bigfleet.podcontroller.penalties import load_defaults
+
+
+@dataclass(frozen=True)
+class PodControllerOptions:
+    """Settings, named like the flags (spec/engine.md §8)."""
+
+    kubeconfig: Path
+    # `host:port` of /metrics, /healthz and /readyz.
+    metrics_addr: str
+    # Requests to the cluster's apiserver: per second on average, and at once.
+    qps: float = 200.0
+    burst: int = 400
+    # YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations.
+    priority_class_defaults: Path | None = None
+
+
+async def serve(options: PodControllerOptions) -> None:
+    """Serve one cluster until cancelled; ready once both informers have synced."""
+    defaults = load_defaults(options.priority_class_defaults)
+    config = KubeConfig.from_file(options.kubeconfig)
+    registry = CollectorRegistry()
+    async with KubeClient(config, qps=options.qps, burst=options.burst, user_agent="bigfleet-pod-controller") as kube:
+        controller = PodController(kube, defaults, registry)
+
+        def ready() -> bool:
+            return controller.pods.synced.is_set() and controller.requests.synced.is_set()
+
+        server = await serve_metrics(options.metrics_addr, registry, ready)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for loop in (controller.pods, controller.requests, controller):
+                    group.create_task(loop.run())
+                group.create_task(watch_loop_lag(registry))
+        finally:
+            await server.cleanup()

@@ -1,0 +1,127 @@
+"""The CapacityRequest of a Pod, and what of the Pod could not be put into it (spec/engine.md §5.2). Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, OPERATOR_NAMES
+from bigfleet.core.vectors import format_vector
+from bigfleet.kube import Object
+from bigfleet.kube.resources import CAPACITY_REQUESTS
+from bigfleet.podcontroller.effective import effective_request
+from bigfleet.podcontroller.penalties import Defaults, penalties_of
+
+OWNED_BY_POD = "bigfleet.lucy.sh/owned-by-pod"
+_LONGEST_NAME = 253
+_UID_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A CapacityRequest's spec, and sentences about what it does not say."""
+
+    spec: Object
+    problems: tuple[str, ...]
+
+
+def request_name(pod: Object) -> str:
+    """One name per Pod life, readable, and the same however often we ask for it."""
+    prefix, suffix = "cr-pod-", f"-{pod['metadata']['uid'][:_UID_DIGITS]}"
+    room = _LONGEST_NAME - len(prefix) - len(suffix)
+    return f"{prefix}{pod['metadata']['name'][:room].rstrip('-.')}{suffix}"
+
+
+def request_of(pod: Object, spec: Object) -> Object:
+    """The object to create. Owned by its Pod, so that it goes even when nobody of us is there to delete it."""
+    metadata = pod["metadata"]
+    return {
+        "apiVersion": CAPACITY_REQUESTS.api_version,
+        "kind": "CapacityRequest",
+        "metadata": {
+            "name": request_name(pod),
+            "namespace": metadata["namespace"],
+            "labels": {OWNED_BY_POD: metadata["uid"]},
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": metadata["name"],
+                    "uid": metadata["uid"],
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": spec,
+    }
+
+
+def translate(pod: Object, defaults: Defaults) -> Translation:
+    """What the Pod needs of its node.
+
+    A constraint that cannot be said is left out and named. Leaving out the whole Pod would be worse: a bound
+    Pod without a request makes its machine look unused.
+    """
+    spec = pod["spec"]
+    problems: list[str] = []
+    penalties = penalties_of(pod, defaults)
+    problems += penalties.problems
+    request: Object = {
+        "priority": spec.get("priority") or 0,
+        "resources": format_vector(effective_request(spec)),
+        "requirements": _requirements(spec, problems),
+        **penalties.fields,
+    }
+    spread = [
+        {key: term[key] for key in ("topologyKey", "maxSkew", "whenUnsatisfiable")}
+        for term in spec.get("topologySpreadConstraints") or []
+    ]
+    if spread:
+        request["topologySpread"] = spread
+    colocation = _colocation(spec, problems)
+    if colocation:
+        request["coLocation"] = colocation
+    return Translation(request, tuple(problems))
+
+
+def _requirements(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    if len(terms) > 1:
+        problems.append("only the first of several nodeSelectorTerms counts")
+    term = terms[0] if terms else {}
+    if term.get("matchFields"):
+        problems.append("matchFields of a nodeSelectorTerm cannot be asked for")
+    requirements = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in _sorted(spec.get("nodeSelector"))
+    ]
+    for expression in term.get("matchExpressions") or []:
+        if expression["operator"] not in OPERATOR_NAMES:
+            problems.append(f"operator {expression['operator']} on {expression['key']} cannot be asked for")
+            continue
+        requirement: Object = {"key": expression["key"], "operator": expression["operator"]}
+        if expression.get("values"):
+            requirement["values"] = sorted(expression["values"])
+        if requirement not in requirements:
+            requirements.append(requirement)
+    if not requirements:
+        return [{"key": INSTANCE_TYPE_KEY, "operator": "Exists"}]
+    return sorted(requirements, key=lambda item: (item["key"], item["operator"], item.get("values", [])))
+
+
+def _colocation(spec: Mapping[str, Any], problems: list[str]) -> Object | None:
+    affinity = spec.get("affinity") or {}
+    if (affinity.get("podAntiAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
+        problems.append("required podAntiAffinity cannot be asked for")
+    terms = (affinity.get("podAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or []
+    if not terms:
+        return None
+    if len(terms) > 1:
+        problems.append("only the first of several required podAffinity terms counts")
+    colocation: Object = {"topologyKey": terms[0]["topologyKey"]}
+    if terms[0].get("labelSelector") is not None:
+        colocation["labelSelector"] = terms[0]["labelSelector"]
+    return colocation
+
+
+def _sorted(mapping: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    return sorted((mapping or {}).items())

@@ -1,0 +1,214 @@
+"""A real etcd and kube-apiserver on loopback, with our CRDs (fixtures `apiserver` and `kube`)."""
+
+import asyncio
+import ctypes
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import bigfleet.api
+from bigfleet.kube import KubeClient, KubeConfig, KubeError
+from bigfleet.kube.resources import (
+    AVAILABLE_CAPACITIES,
+    CAPACITY_REQUESTS,
+    CRDS,
+    EVENTS,
+    NODES,
+    PODS,
+    UPCOMING_NODES,
+    Resource,
+)
+from scaletest import toolchain
+
+T = TypeVar("T")
+
+NAMESPACE = "default"
+DISRUPTION_BUDGETS = Resource("poddisruptionbudgets", "policy")
+_START_SECONDS = 60
+_STOP_SECONDS = 20
+_CRD_FILES = Path(bigfleet.api.__path__[0]) / "crds"
+_PR_SET_PDEATHSIG = 1
+
+
+class ApiServer:
+    """The processes, their directory, and a kubeconfig that may do everything."""
+
+    def __init__(self, directory: Path, tools: toolchain.Toolchain) -> None:
+        self._directory = directory
+        self._tools = tools
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._port, self._etcd_port, self._etcd_peer_port = free_ports(3)
+        self._token = secrets.token_urlsafe(24)
+        self.kubeconfig = directory / "kubeconfig"
+
+    @property
+    def config(self) -> KubeConfig:
+        return KubeConfig.from_file(self.kubeconfig)
+
+    def start(self) -> None:
+        self._write_credentials()
+        self._launch(
+            "etcd",
+            f"--data-dir={self._directory / 'etcd'}",
+            f"--listen-client-urls=http://127.0.0.1:{self._etcd_port}",
+            f"--advertise-client-urls=http://127.0.0.1:{self._etcd_port}",
+            f"--listen-peer-urls=http://127.0.0.1:{self._etcd_peer_port}",
+            "--unsafe-no-fsync",
+            "--log-level=error",
+        )
+        self.start_apiserver()
+        asyncio.run(self._install_crds())
+
+    def start_apiserver(self) -> None:
+        self._launch(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            f"--cert-dir={self._directory / 'serving'}",
+            f"--token-auth-file={self._directory / 'tokens.csv'}",
+            "--authorization-mode=AlwaysAllow",
+            "--anonymous-auth=false",
+            "--endpoint-reconciler-type=none",
+            "--disable-admission-plugins=ServiceAccount,Priority,TaintNodesByCondition",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self._directory / 'sa.key'}",
+            f"--service-account-signing-key-file={self._directory / 'sa.key'}",
+        )
+        self._await_ready()
+
+    def stop_apiserver(self) -> None:
+        """Kill it: watches break in the middle, as in a crash."""
+        process = self._running.pop("kube-apiserver")
+        process.kill()
+        process.wait()
+
+    def stop(self) -> None:
+        for process in reversed(self._running.values()):
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+    def _launch(self, name: str, *arguments: str) -> None:
+        with (self._directory / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [self._tools.path(name), *arguments],
+                stdout=log,
+                stderr=log,
+                cwd=self._directory,
+                preexec_fn=_die_with_parent,
+            )
+
+    def _write_credentials(self) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        (self._directory / "sa.key").write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+            )
+        )
+        (self._directory / "tokens.csv").write_text(f'{self._token},tester,tester,"system:masters"\n')
+        cluster = {
+            "server": f"https://127.0.0.1:{self._port}",
+            "certificate-authority": "serving/apiserver.crt",  # the apiserver signs one for itself
+        }
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "tester"}}],
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "tester", "user": {"token": self._token}}],
+        }
+        self.kubeconfig.touch(mode=0o600)
+        self.kubeconfig.write_text(yaml.safe_dump(document))
+
+    def _await_ready(self) -> None:
+        certificate = self._directory / "serving" / "apiserver.crt"
+        request = urllib.request.Request(
+            f"https://127.0.0.1:{self._port}/readyz", headers={"Authorization": f"Bearer {self._token}"}
+        )
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            for name, process in self._running.items():
+                if process.poll() is not None:
+                    pytest.fail(f"{name} ended:\n{(self._directory / f'{name}.log').read_text()[-2000:]}")
+            try:
+                context = ssl.create_default_context(cafile=str(certificate))
+                with urllib.request.urlopen(request, timeout=5, context=context):
+                    return
+            except (OSError, urllib.error.URLError):
+                time.sleep(0.1)
+        pytest.fail(f"kube-apiserver is not ready after {_START_SECONDS} s")
+
+    async def _install_crds(self) -> None:
+        async with KubeClient(self.config) as client:
+            for file in sorted(_CRD_FILES.glob("*.yaml")):
+                await client.create(CRDS, yaml.safe_load(file.read_text()))
+            for resource in (CAPACITY_REQUESTS, UPCOMING_NODES, AVAILABLE_CAPACITIES):
+                await eventually(partial(client.list, resource))
+
+
+@pytest.fixture(scope="session")
+def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    tools = asyncio.run(toolchain.ensure(["etcd", "kube-apiserver"]))
+    server = ApiServer(tmp_path_factory.mktemp("apiserver"), tools)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def kube(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
+    """A client of the apiserver, emptied of what earlier tests left."""
+    async with KubeClient(apiserver.config) as client:
+        for resource in (PODS, CAPACITY_REQUESTS, EVENTS, DISRUPTION_BUDGETS):
+            await client.raw("DELETE", resource.path(NAMESPACE), params={"gracePeriodSeconds": "0"})
+        for resource in (NODES, UPCOMING_NODES, AVAILABLE_CAPACITIES):
+            await client.raw("DELETE", resource.path())
+        yield client
+
+
+async def eventually(attempt: Callable[[], Awaitable[T | None]], seconds: float = 15) -> T:
+    """The first answer of `attempt` that is neither None nor False; errors and failed assertions mean "not yet"."""
+    async with asyncio.timeout(seconds):
+        while True:
+            with suppress(KubeError, AssertionError):
+                answer = await attempt()
+                if answer is not None and answer is not False:
+                    return answer
+            await asyncio.sleep(0.05)
+
+
+def free_ports(count: int) -> list[int]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

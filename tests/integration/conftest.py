@@ -1,0 +1,6 @@
+"""Fixtures that several integration tests share."""
+
+from tests.integration.apiserver import apiserver, kube
+from tests.integration.embedded_host import host, host_tools, kubectl
+
+__all__ = ["apiserver", "host", "host_tools", "kube", "kubectl"]

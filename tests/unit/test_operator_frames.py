@@ -1,0 +1,176 @@
+"""The operator's small answers: bootstrap texts, capacity hints, the outbox, which Pods a drain waits for."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+
+from bigfleet.api.v1alpha1.capacity_pb2 import ClusterCapacityNeeds, NodeSelectorRequirement
+from bigfleet.api.v1alpha1.provider_pb2 import Resources
+from bigfleet.api.v1alpha1.shard_pb2 import (
+    AvailableCapacityUpdate,
+    BootstrapRequest,
+    OperatorMessage,
+    ReclaimAck,
+)
+from bigfleet.operator.availability import hint_name, hint_spec
+from bigfleet.operator.bootstrap import Bootstrap, TemplateError
+from bigfleet.operator.drain import must_leave
+from bigfleet.operator.metrics import NODE_PHASES, OperatorMetrics
+from bigfleet.operator.outbox import CAPACITY, Outbox
+
+IN_ZONE = NodeSelectorRequirement(key="zone", operator=NodeSelectorRequirement.IN, values=["a"])
+
+
+def test_without_a_template_the_bootstrap_is_a_comment() -> None:
+    answer = Bootstrap("c1").respond(BootstrapRequest(request_id="r1", cluster_id="c1", machine_id="m1"))
+    assert answer.request_id == "r1"
+    assert answer.user_data == b"#cloud-config\n# bootstrap of machine m1 for cluster c1\n"
+    assert not answer.error
+
+
+def test_a_template_is_filled_in_and_shell_variables_are_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "bootstrap.tmpl"
+    file.write_text("join --cluster {{ .ClusterID }} --name {{.MachineID}} $HOME ${X} # {{ .Requirements }}")
+    request = BootstrapRequest(request_id="r1", cluster_id="c1", machine_id="m1", requirements=[IN_ZONE])
+    assert Bootstrap.load("c1", file).respond(request).user_data.decode() == (
+        'join --cluster c1 --name m1 $HOME ${X} # [{"key": "zone", "operator": "In", "values": ["a"]}]'
+    )
+
+
+def test_a_template_that_asks_for_the_unknown_is_refused_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "bootstrap.tmpl"
+    file.write_text("{{ range .Requirements }}")
+    with pytest.raises(TemplateError, match=r"bootstrap\.tmpl: \{\{ range \.Requirements \}\} is unknown"):
+        Bootstrap.load("c1", file)
+
+
+def test_a_bootstrap_for_another_cluster_is_refused() -> None:
+    answer = Bootstrap("c1").respond(BootstrapRequest(request_id="r1", cluster_id="c2"))
+    assert "'c2'" in answer.error
+    assert not answer.user_data
+
+
+def test_a_hint_carries_everything_including_its_cost() -> None:
+    update = AvailableCapacityUpdate(
+        supersedes_key="available:p=1",
+        requirements=[IN_ZONE],
+        resources=Resources(resources={"cpu": "4"}),
+        available_count=3,
+        confidence=AvailableCapacityUpdate.MEDIUM,
+        cost_per_hour=1.25,
+    )
+    assert hint_spec(update) == {
+        "availability": "Medium",
+        "availableCount": 3,
+        "cost": "1.25",
+        "resources": {"cpu": "4"},
+        "requirements": [{"key": "zone", "operator": "In", "values": ["a"]}],
+    }
+    assert hint_spec(AvailableCapacityUpdate())["cost"] == "0"
+    assert hint_name("available:p=1") == "ac-" + hashlib.sha256(b"available:p=1").hexdigest()[:32]
+
+
+def ack(name: str) -> OperatorMessage:
+    return OperatorMessage(reclaim_ack=ReclaimAck(instruction_id=name))
+
+
+class Wire:
+    """Takes messages until it is cut."""
+
+    def __init__(self, cut_after: int) -> None:
+        self.sent: list[OperatorMessage] = []
+        self.full = asyncio.Event()
+        self._cut_after = cut_after
+
+    async def write(self, message: OperatorMessage) -> None:
+        if len(self.sent) == self._cut_after:
+            raise ConnectionError("cut")
+        self.sent.append(message)
+        if len(self.sent) == self._cut_after:
+            self.full.set()
+
+
+@pytest.fixture
+def dropped() -> Counter:
+    return Counter("dropped", "Dropped.", registry=CollectorRegistry())
+
+
+def count(counter: Counter) -> float:
+    return next(sample.value for metric in counter.collect() for sample in metric.samples)
+
+
+async def test_only_the_newest_roll_up_is_sent_and_answers_go_first(dropped: Counter) -> None:
+    outbox = Outbox(dropped)
+    for time in (1, 2):
+        outbox.put_rollup(ClusterCapacityNeeds(timestamp_unix_nanos=time))
+    outbox.put(ack("a"))
+    wire = Wire(cut_after=2)
+    sending = asyncio.create_task(outbox.send_to(wire.write))
+    await asyncio.wait_for(wire.full.wait(), 5)
+    outbox.put(ack("b"))
+    with pytest.raises(ConnectionError):
+        await sending
+    assert [message.WhichOneof("payload") for message in wire.sent] == ["reclaim_ack", "rollup"]
+    assert wire.sent[1].rollup.timestamp_unix_nanos == 2
+
+
+async def test_an_answer_whose_session_broke_is_sent_in_the_next_one(dropped: Counter) -> None:
+    outbox = Outbox(dropped)
+    outbox.put(ack("a"))
+    with pytest.raises(ConnectionError):
+        await outbox.send_to(Wire(cut_after=0).write)
+    outbox.put(ack("b"))
+    wire = Wire(cut_after=2)
+    outbox.put(ack("c"))
+    with pytest.raises(ConnectionError):
+        await outbox.send_to(wire.write)
+    assert [message.reclaim_ack.instruction_id for message in wire.sent] == ["a", "b"]
+
+
+async def test_a_full_outbox_drops_the_newcomer_and_counts_it(dropped: Counter) -> None:
+    outbox = Outbox(dropped)
+    for index in range(CAPACITY + 3):
+        outbox.put(ack(str(index)))
+    assert count(dropped) == 3
+    wire = Wire(cut_after=CAPACITY - 1)
+    with pytest.raises(ConnectionError):
+        await outbox.send_to(wire.write)
+    assert wire.sent[-1].reclaim_ack.instruction_id == str(CAPACITY - 2)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "phase", "waits"),
+    [
+        ({}, "Running", True),
+        ({"ownerReferences": [{"kind": "ReplicaSet", "controller": True}]}, "Pending", True),
+        ({"ownerReferences": [{"kind": "DaemonSet", "controller": True}]}, "Running", False),
+        ({"annotations": {"kubernetes.io/config.mirror": "x"}}, "Running", False),
+        ({}, "Succeeded", False),
+    ],
+    ids=["plain", "replica", "daemon", "mirror", "finished"],
+)
+def test_a_drain_waits_only_for_pods_that_can_leave(metadata: dict[str, Any], phase: str, waits: bool) -> None:
+    assert must_leave({"metadata": metadata, "status": {"phase": phase}}) is waits
+
+
+def test_every_series_exists_before_anything_happened() -> None:
+    registry = CollectorRegistry()
+    OperatorMetrics(registry)
+    text = generate_latest(registry).decode()
+    for phase in NODE_PHASES:
+        assert f'bigfleet_operator_node_state_update_duration_seconds_count{{phase="{phase}"}} 0.0' in text
+    for line in (
+        'bigfleet_operator_rollup_phase_duration_seconds_bucket{le="+Inf",phase="list"} 0.0',
+        'bigfleet_operator_rollup_duration_seconds_bucket{le="0.001"} 0.0',
+        'bigfleet_operator_acknowledge_duration_seconds_bucket{le="327.68"} 0.0',
+        "bigfleet_operator_acknowledged_total 0.0",
+        "bigfleet_operator_outbox_dropped_total 0.0",
+        "bigfleet_operator_session_reconnects_total 0.0",
+        "bigfleet_operator_dispatch_inflight 0.0",
+        'bigfleet_operator_upcoming_node_writes_total{op="delete",outcome="noop"} 0.0',
+    ):
+        assert line in text
