@@ -1,0 +1,204 @@
+"""hostd: one process that owns an embedded host, from the first certificate to the last pod.
+
+It ends, and with it everything that it started, on SIGTERM, on SIGINT, and when its standard input ends: the runner
+holds the other end of that pipe, so a runner that is killed leaves nothing behind.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import structlog
+
+from bigfleet.daemon import configure_logging
+from bigfleet.kube import KubeClient, KubeConfig
+from scaletest.errors import ScaletestError
+from scaletest.host.addresses import Claim, PodAddresses, claim_network
+from scaletest.host.controlplane import ControlPlane
+from scaletest.host.credentials import Credentials, issue_credentials
+from scaletest.host.kubelet import node
+from scaletest.host.kubelet.events import Events
+from scaletest.host.kubelet.kubelet import Kubelet
+from scaletest.host.kubelet.logs import keep_trimmed
+from scaletest.host.kubelet.names import Names
+from scaletest.host.kubelet.runtime import Runtime
+from scaletest.host.processes import Spawner
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the runner tells its host."""
+
+    id: str
+    dir: Path
+    bin_dir: Path
+    logs_dir: Path
+    start_timeout_seconds: float
+    # How long pods get to end when the host stops.
+    stop_grace_seconds: float
+    # Where the host's state is reported, one JSON object per line. The janitor keeps it open to the very end.
+    status_fd: int
+
+
+async def serve(options: Options) -> None:
+    """Run a host until told to stop. Raises HostError if it cannot be brought up."""
+    with contextlib.closing(Spawner()) as spawner:
+        claim = claim_network()
+        janitor = asyncio.create_task(_keep_janitor(options, spawner, claim))
+        host = asyncio.create_task(_run_host(options, spawner, claim))
+        told_to_stop = asyncio.create_task(_until_told_to_stop())
+        ended, _ = await asyncio.wait({host, janitor, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
+        told_to_stop.cancel()
+        host.cancel()
+        await asyncio.wait({host})
+        janitor.cancel()
+        for task in ended | {host}:
+            if not task.cancelled():
+                task.result()
+
+
+async def _run_host(options: Options, spawner: Spawner, claim: Claim) -> None:
+    """Start everything, report, and go on until cancelled; then stop pods before the control plane."""
+    made = issue_credentials(options.dir / "pki", claim.network, options.dir / "kubeconfig")
+    deadline = asyncio.get_running_loop().time() + options.start_timeout_seconds
+    # One connection per probe: a kept-alive one would outlast the process that it was opened to.
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    async with (
+        KubeClient(KubeConfig.from_file(made.admin_kubeconfig), user_agent="hostd") as admin,
+        KubeClient(KubeConfig.from_file(made.kubelet_kubeconfig), user_agent="process-kubelet") as client,
+        aiohttp.ClientSession(connector=connector) as http,
+    ):
+        plane = ControlPlane(
+            spawner,
+            options.id,
+            directory=options.dir,
+            logs_dir=options.logs_dir / "control-plane",
+            bin_dir=options.bin_dir,
+            credentials=made,
+            admin=admin,
+            http=http,
+        )
+        kubelet = _make_kubelet(options, spawner, made, client, http)
+        try:
+            await plane.start_api(deadline)
+            await node.grant_kubelet_rights(admin)
+            version = json.loads(await admin.raw("GET", "/version"))["gitVersion"]
+            registered = asyncio.Event()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(kubelet.run(version, registered))
+                group.create_task(keep_trimmed(options.logs_dir))
+                await plane.start_controllers(deadline)
+                await registered.wait()
+                _report(options, state="ready", address=claim.network.control_plane)
+        finally:
+            await plane.stop_controllers()
+            await kubelet.stop(options.stop_grace_seconds)
+            await plane.stop()
+
+
+def _make_kubelet(
+    options: Options, spawner: Spawner, made: Credentials, client: KubeClient, http: aiohttp.ClientSession
+) -> Kubelet:
+    network = made.network
+    addresses = PodAddresses(network)
+    runtime = Runtime(
+        host_id=options.id,
+        directory=options.dir,
+        pod_logs_dir=options.logs_dir / "pods",
+        bin_dir=options.bin_dir,
+        network=network,
+        allocatable=node.capacity(options.dir),
+        spawner=spawner,
+        client=client,
+        http=http,
+        addresses=addresses,
+        names=Names(client, network, addresses),
+        events=Events(client),
+    )
+    return Kubelet(runtime, made)
+
+
+async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> None:
+    """Have a janitor at all times. It learns of our end when the pipe that we alone write to is closed."""
+    reading, writing = os.pipe()
+    argv = [sys.executable, "-P", "-m", "scaletest.host.janitor", options.id, str(options.dir)]
+    inherited = (options.status_fd, claim.socket.fileno())
+    try:
+        while True:
+            process = spawner.spawn(
+                argv, env=os.environ, cwd=Path("/"), stdin=reading, inherit=inherited, outlive_parent=True
+            )
+            log.warning("janitor ended, starting another", exit_code=await process.wait())
+    finally:
+        os.close(writing)
+        os.close(reading)
+
+
+async def _until_told_to_stop() -> None:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            told.set()
+
+    loop.add_reader(sys.stdin.fileno(), read)
+    try:
+        await told.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+
+
+def _report(options: Options, **state: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        os.write(options.status_fd, json.dumps(state).encode() + b"\n")
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The first error in a group of them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _parse(arguments: list[str] | None = None) -> Options:
+    parser = argparse.ArgumentParser(prog="hostd", description=__doc__)
+    parser.add_argument("--id", required=True)
+    parser.add_argument("--dir", type=Path, required=True)
+    parser.add_argument("--bin-dir", type=Path, required=True)
+    parser.add_argument("--logs-dir", type=Path, required=True)
+    parser.add_argument("--start-timeout-seconds", type=float, default=60)
+    parser.add_argument("--stop-grace-seconds", type=float, default=10)
+    parser.add_argument("--status-fd", type=int, required=True)
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def main() -> int:
+    options = _parse()
+    os.set_inheritable(options.status_fd, False)
+    configure_logging("hostd")
+    try:
+        asyncio.run(serve(options))
+    except Exception as error:
+        cause = _leaf(error)
+        log.exception("host failed")
+        hint = cause.hint if isinstance(cause, ScaletestError) else ""
+        message = str(cause) if isinstance(cause, ScaletestError) else f"{type(cause).__name__}: {cause}"
+        _report(options, state="failed", error=message, hint=hint)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

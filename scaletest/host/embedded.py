@@ -1,0 +1,195 @@
+"""The embedded host as its user sees it: start it, use its kubeconfig, stop it, and nothing is left."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import scaletest
+from scaletest.errors import HostError, Leftovers
+from scaletest.host.janitor import clean_up
+from scaletest.host.markers import HOST_MARKER
+
+_LOG_TAIL_LINES = 20
+# What hostd, its control plane and the janitor need beyond the pods' own grace.
+_STOP_MARGIN_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class _Daemon:
+    """hostd as its parent sees it: the pipe that keeps it alive, and the pipe on which it reports.
+
+    The janitor holds the report pipe too, so its end means that host, pods and files are gone.
+    """
+
+    process: subprocess.Popen[bytes]
+    lifeline: IO[bytes]
+    reports: asyncio.StreamReader
+    transport: asyncio.ReadTransport
+
+
+class EmbeddedHost:
+    """A running Kubernetes cluster of one node, made of local processes."""
+
+    def __init__(self, host_id: str, directory: Path, logs_dir: Path, stop_grace_seconds: float) -> None:
+        self.id = host_id
+        self.dir = directory
+        # The administrator's (0600).
+        self.kubeconfig = directory / "kubeconfig"
+        self.logs_dir = logs_dir
+        # `<namespace>_<pod>_<uid>/<container>/<restart>.log`
+        self.pod_logs_dir = logs_dir / "pods"
+        # The control plane's; filled in once the host is up.
+        self.address = ""
+        self._stop_grace_seconds = stop_grace_seconds
+        self._daemon: _Daemon | None = None
+        self._stopping = asyncio.Lock()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def start(
+        cls,
+        directory: Path,
+        bin_dir: Path,
+        *,
+        logs_dir: Path | None = None,
+        start_timeout_seconds: float = 60,
+        stop_grace_seconds: float = 10,
+    ) -> AsyncIterator["EmbeddedHost"]:
+        """A host whose files are in `directory`, which must not exist or be empty, and is removed at the end.
+
+        `bin_dir` has the Kubernetes binaries and is on the PATH of every pod. Logs are removed with the rest unless
+        `logs_dir` names a place outside. Raises HostError if the host does not come up.
+        """
+        directory = directory.absolute()
+        if directory.exists() and any(directory.iterdir()):
+            raise HostError(f"{directory} is not empty", hint="give the embedded host a directory of its own")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        host = cls(secrets.token_hex(6), directory, (logs_dir or directory / "logs").absolute(), stop_grace_seconds)
+        try:
+            await host._start(bin_dir.absolute(), start_timeout_seconds)
+            yield host
+        finally:
+            await host.stop()
+
+    @property
+    def alive(self) -> bool:
+        """Whether hostd runs."""
+        return self._daemon is not None and self._daemon.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """hostd's process id."""
+        if self._daemon is None:
+            raise RuntimeError("the host was never started")
+        return self._daemon.process.pid
+
+    async def stop(self, *, force: bool = False) -> None:
+        """Stop pods, then the control plane, and remove every file; again and again does no harm.
+
+        `force` gives no grace to anyone, and cuts short a stop that is under way. Raises Leftovers if something
+        would not go away.
+        """
+        daemon = self._daemon
+        if daemon:
+            daemon.lifeline.close()
+            if force:
+                daemon.process.kill()
+        async with self._stopping:
+            if daemon:
+                await self._until_gone(daemon)
+            # The janitor has done this by now, unless it was killed too.
+            if not await asyncio.to_thread(clean_up, self.id, self.dir):
+                raise Leftovers(
+                    f"host {self.id} left processes, or files in {self.dir}",
+                    hint=f"look for {HOST_MARKER}={self.id} in /proc/*/environ",
+                )
+
+    async def _start(self, bin_dir: Path, timeout_seconds: float) -> None:
+        self._daemon = daemon = await self._spawn(bin_dir, timeout_seconds)
+        try:
+            async with asyncio.timeout(timeout_seconds + _STOP_MARGIN_SECONDS):
+                line = await daemon.reports.readline()
+        except TimeoutError:
+            raise self._silent("did not report in time") from None
+        if not line:
+            raise self._silent("ended while starting")
+        report = json.loads(line)
+        if report["state"] != "ready":
+            raise HostError(f"the embedded host did not start: {report['error']}", hint=report["hint"])
+        self.address = report["address"]
+
+    async def _spawn(self, bin_dir: Path, timeout_seconds: float) -> _Daemon:
+        reading, writing = os.pipe()
+        try:
+            process = self._execute(
+                {
+                    "--id": self.id,
+                    "--dir": self.dir,
+                    "--bin-dir": bin_dir,
+                    "--logs-dir": self.logs_dir,
+                    "--start-timeout-seconds": timeout_seconds,
+                    "--stop-grace-seconds": self._stop_grace_seconds,
+                    "--status-fd": writing,
+                },
+                inherit=writing,
+            )
+        finally:
+            os.close(writing)
+        if process.stdin is None:
+            raise RuntimeError("hostd was started without a pipe to its standard input")
+        reports = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reports), os.fdopen(reading, "rb")
+        )
+        return _Daemon(process, process.stdin, reports, transport)
+
+    def _execute(self, arguments: Mapping[str, object], inherit: int) -> subprocess.Popen[bytes]:
+        self.logs_dir.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as output:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", "scaletest.host.daemon"),
+                    *(str(part) for argument in arguments.items() for part in argument),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=[inherit],
+                start_new_session=True,
+                cwd="/",
+                env=self._environment(),
+            )
+
+    def _environment(self) -> dict[str, str]:
+        """Little, and nothing of the user's: what hostd has, its children could read."""
+        return {
+            HOST_MARKER: self.id,
+            "PATH": os.defpath,
+            "HOME": str(self.dir),
+            "TMPDIR": str(self.dir),
+            "PYTHONPATH": str(Path(scaletest.__file__).parents[1]),
+        }
+
+    async def _until_gone(self, daemon: _Daemon) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._stop_grace_seconds + _STOP_MARGIN_SECONDS):
+                await daemon.reports.read()
+        daemon.process.kill()
+        await asyncio.to_thread(daemon.process.wait)
+        daemon.transport.close()
+
+    @property
+    def _log(self) -> Path:
+        return self.logs_dir / "hostd.log"
+
+    def _silent(self, what: str) -> HostError:
+        tail = self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:] if self._log.exists() else []
+        return HostError("\n".join([f"the embedded host {what}; the end of its log:", *tail]))

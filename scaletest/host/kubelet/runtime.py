@@ -1,0 +1,31 @@
+"""What all pods of a host share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from bigfleet.kube import KubeClient
+from scaletest.host.addresses import Network, PodAddresses
+from scaletest.host.kubelet.events import Events
+from scaletest.host.kubelet.names import Names
+from scaletest.host.processes import Spawner
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The means by which a pod is run."""
+
+    host_id: str
+    directory: Path
+    pod_logs_dir: Path
+    bin_dir: Path
+    network: Network
+    allocatable: Mapping[str, str]
+    spawner: Spawner
+    client: KubeClient
+    http: aiohttp.ClientSession
+    addresses: PodAddresses
+    names: Names
+    events: Events

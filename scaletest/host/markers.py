@@ -1,0 +1,52 @@
+"""Processes found, and ended, by the markers that every process of a host carries in its environment."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+HOST_MARKER = "SCALETEST_HOST"
+POD_MARKER = "SCALETEST_POD"
+CONTAINER_MARKER = "SCALETEST_CONTAINER"
+
+
+def marked(**markers: str) -> list[int]:
+    """The processes whose environment carries all these markers, except the caller."""
+    return [pid for pid in _pids() if _carries(pid, _encoded(markers))]
+
+
+def kill_marked(**markers: str) -> int:
+    """SIGKILL every process that carries all these markers, except the caller; how many there were."""
+    wanted = _encoded(markers)
+    killed = 0
+    for pid in _pids():
+        if not _carries(pid, wanted):
+            continue
+        # The descriptor pins the process: a number that is reused between look and kill is not hit.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            pinned = os.pidfd_open(pid)
+            try:
+                if _carries(pid, wanted):
+                    signal.pidfd_send_signal(pinned, signal.SIGKILL)
+                    killed += 1
+            finally:
+                os.close(pinned)
+    return killed
+
+
+def _pids() -> Iterator[int]:
+    own = os.getpid()
+    return (int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != own)  # noqa: PTH208
+
+
+def _encoded(markers: Mapping[str, str]) -> set[bytes]:
+    return {f"{name}={value}".encode() for name, value in markers.items()}
+
+
+def _carries(pid: int, wanted: set[bytes]) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # gone, a zombie, or another user's
+        return False
+    return wanted <= set(environment.split(b"\0"))

@@ -1,0 +1,196 @@
+"""However a host ends, nothing of it is left: no process, no port, no file."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scaletest import toolchain
+from scaletest.errors import HostError
+from scaletest.host.addresses import APISERVER_PORT, CLAIM_PORT, ETCD_CLIENT_PORT, KUBELET_PORT
+from scaletest.host.embedded import EmbeddedHost
+from scaletest.host.markers import HOST_MARKER, marked
+from tests.integration.embedded_host import HOST_TOOLS, Kubectl, eventually
+
+pytestmark = pytest.mark.integration
+
+NOBODY = 65534
+REPOSITORY = Path(__file__).parents[2]
+# A container with a child that hides in a session of its own.
+STRAY = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "stray", "namespace": "default"},
+    "spec": {
+        "containers": [{"name": "stray", "image": "none", "command": ["sh", "-c", "setsid sleep 600 & exec sleep 600"]}]
+    },
+}
+# A runner: brings a host and a pod up, says so, and waits for its end.
+RUNNER = """
+import asyncio, json, pathlib, subprocess, sys
+from scaletest.host.embedded import EmbeddedHost
+
+async def main():
+    directory, bin_dir, pod = sys.argv[1:]
+    async with EmbeddedHost.start(pathlib.Path(directory), pathlib.Path(bin_dir)) as host:
+        kubectl = [bin_dir + "/kubectl", "--kubeconfig", str(host.kubeconfig)]
+        subprocess.run([*kubectl, "create", "-f", "-"], input=pod.encode(), stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([*kubectl, "wait", "pod/stray", "--for=condition=Ready"], stdout=subprocess.DEVNULL, check=True)
+        print(json.dumps({"id": host.id, "address": host.address}), flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def is_open(address: str, port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((address, port)) == 0
+
+
+def processes_of(host_id: str, module: str = "") -> list[int]:
+    """All processes of a host, or those that run a module of ours."""
+    found = marked(**{HOST_MARKER: host_id})
+    return [pid for pid in found if module in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
+
+
+async def assert_nothing_is_left(host_id: str, directory: Path, address: str) -> None:
+    await eventually(lambda: not processes_of(host_id) and not directory.exists())
+    ports = (APISERVER_PORT, ETCD_CLIENT_PORT, KUBELET_PORT, CLAIM_PORT)
+    assert [port for port in ports if is_open(address, port)] == []
+
+
+async def test_hosts_live_side_by_side_and_a_killed_one_leaves_nothing(
+    host_tools: toolchain.Toolchain, tmp_path: Path
+) -> None:
+    async with (
+        EmbeddedHost.start(tmp_path / "first", host_tools.bin_dir) as first,
+        EmbeddedHost.start(tmp_path / "second", host_tools.bin_dir) as second,
+    ):
+        assert first.address != second.address
+        kubectl = Kubectl(host_tools.path("kubectl"), first.kubeconfig)
+        await kubectl.apply(STRAY)
+        await kubectl("wait", "pod/stray", "--for=condition=Ready")
+        [janitor] = processes_of(first.id, "scaletest.host.janitor")
+        os.kill(janitor, signal.SIGKILL)
+        await eventually(lambda: processes_of(first.id, "scaletest.host.janitor") not in ([], [janitor]))
+        os.kill(first.pid, signal.SIGKILL)
+        await assert_nothing_is_left(first.id, first.dir, first.address)
+        assert "embedded" in await Kubectl(host_tools.path("kubectl"), second.kubeconfig)("get", "nodes")
+        await second.stop(force=True)
+        await second.stop()
+        await assert_nothing_is_left(second.id, second.dir, second.address)
+
+
+@dataclass(frozen=True)
+class OrdinaryUser:
+    """Someone without privileges: a home with the tools in it, and an interpreter that may be executed."""
+
+    uid: int
+    home: Path
+    python: Path
+
+    def start_runner(self) -> subprocess.Popen[bytes]:
+        is_other = os.geteuid() != self.uid
+        return subprocess.Popen(
+            [self.python, "-c", RUNNER, self.home / "host", self.home / "tools", json.dumps(STRAY)],
+            env={"HOME": str(self.home), "TMPDIR": str(self.home), "PATH": os.defpath, "PYTHONPATH": str(REPOSITORY)},
+            stdout=subprocess.PIPE,
+            user=self.uid if is_other else None,
+            group=self.uid if is_other else None,
+            extra_groups=[] if is_other else None,
+        )
+
+
+@pytest.fixture
+def ordinary_user(host_tools: toolchain.Toolchain) -> Iterator[OrdinaryUser]:
+    """Nobody, if the tests run as root; else whoever runs them."""
+    uid = os.geteuid() or NOBODY
+    home = Path(tempfile.mkdtemp(prefix="scaletest-user-"))
+    (home / "tools").mkdir()
+    for name in (*HOST_TOOLS, "kubectl"):
+        shutil.copy(host_tools.path(name), home / "tools" / name)
+    python = Path(sys.executable) if os.geteuid() == uid else environment_for(uid, home / "venv")
+    os.chown(home, uid, -1)
+    yield OrdinaryUser(uid, home, python)
+    shutil.rmtree(home)
+
+
+def environment_for(uid: int, directory: Path) -> Path:
+    """A virtual environment like ours for a user who may not be allowed to execute our interpreter."""
+    version = sys.version_info[:2]
+    for candidate in (Path(sys.executable).resolve(), Path("/usr/bin/python3")):
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            is_same = f"import sys; sys.exit(sys.version_info[:2] != {version})"
+            subprocess.run([candidate, "-c", is_same], user=uid, check=True)
+            subprocess.run([candidate, "-m", "venv", "--without-pip", directory], check=True)
+            [packages] = directory.glob("lib/python*/site-packages")
+            (packages / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+            return directory / "bin" / "python"
+    pytest.skip(f"user {uid} may execute no Python {version[0]}.{version[1]}")
+
+
+async def test_an_unprivileged_runner_that_is_killed_leaves_nothing(ordinary_user: OrdinaryUser) -> None:
+    with ordinary_user.start_runner() as runner:
+        assert runner.stdout
+        said = json.loads(await asyncio.to_thread(runner.stdout.readline))
+        owners = {Path(f"/proc/{pid}").stat().st_uid for pid in processes_of(said["id"])}
+        assert owners == {ordinary_user.uid}
+        runner.kill()
+    await assert_nothing_is_left(said["id"], ordinary_user.home / "host", said["address"])
+
+
+async def test_a_component_that_does_not_start_is_named_with_the_end_of_its_log(
+    host_tools: toolchain.Toolchain, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in HOST_TOOLS:
+        (tools / name).symlink_to(host_tools.path(name))
+    (tools / "kube-apiserver").unlink()
+    (tools / "kube-apiserver").write_text("#!/bin/sh\necho broken on purpose >&2\nexit 3\n")
+    (tools / "kube-apiserver").chmod(0o755)
+    with pytest.raises(HostError, match="kube-apiserver exited with code 3") as failed:
+        async with EmbeddedHost.start(tmp_path / "host", tools):
+            pytest.fail("the host started without an apiserver")
+    assert "broken on purpose" in failed.value.message
+    assert failed.value.hint
+    assert not (tmp_path / "host").exists()
+
+
+async def test_a_start_that_is_interrupted_leaves_nothing_but_the_logs_that_were_asked_for(
+    host_tools: toolchain.Toolchain, tmp_path: Path
+) -> None:
+    logs = tmp_path / "logs"
+
+    async def start() -> None:
+        async with EmbeddedHost.start(tmp_path / "host", host_tools.bin_dir, logs_dir=logs):
+            pytest.fail("the host started faster than it can")
+
+    starting = asyncio.create_task(start())
+    await eventually((logs / "control-plane" / "etcd.log").exists)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not (tmp_path / "host").exists()
+    assert (logs / "hostd.log").exists()
+
+
+async def test_a_directory_that_holds_something_is_refused(host_tools: toolchain.Toolchain, tmp_path: Path) -> None:
+    (tmp_path / "precious").touch()
+    with pytest.raises(HostError, match="not empty"):
+        async with EmbeddedHost.start(tmp_path, host_tools.bin_dir):
+            pytest.fail("the host took a directory that is not its own")
+    assert (tmp_path / "precious").exists()
