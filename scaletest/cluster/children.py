@@ -1,0 +1,199 @@
+"""Processes that live and die together: started in order, watched, stopped in reverse order."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar
+
+from scaletest.cluster.polling import poll
+from scaletest.errors import ScaletestError
+
+T = TypeVar("T")
+
+TAIL_LINES = 40
+# Five processes, stopped one after the other, stay inside the pod's grace of 20 s.
+STOP_GRACE_SECONDS = 3.0
+_CHUNK_BYTES = 64 * 1024
+_DEATH_NOTICE_SECONDS = 0.5
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ChildDied(ScaletestError):
+    """A process that should live as long as its supervisor has ended; carries the end of its log."""
+
+    def __init__(self, name: str, status: int, tail: tuple[str, ...]) -> None:
+        ended = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+        super().__init__("\n".join([f"{name} {ended}; its last lines:", *(f"  {line}" for line in tail)]))
+        self.name = name
+        self.status = status
+
+
+class NotInTime(ScaletestError):
+    """Something that a start waits for did not come before its deadline."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: not within {seconds:g} s", hint="an overloaded machine starts slowly")
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to start a process. `env` is added to our own; `nice` lowers its share of a busy CPU."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    nice: int = 0
+
+
+def write_to_stdout(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class Child:
+    """A running process whose output goes to ours, line by line, behind `[name]`."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, write: Callable[[str], None]) -> None:
+        self.name = name
+        self._process = process
+        self._write = write
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self.ended = asyncio.ensure_future(self._follow())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        return tuple(self._tail)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM, then SIGKILL when the grace is over."""
+        self._signal(signal.SIGTERM)
+        done, _ = await asyncio.wait({self.ended}, timeout=grace_seconds)
+        if not done:
+            self.kill()
+            await self.ended
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def _follow(self) -> int:
+        output = self._process.stdout
+        if output is None:
+            raise RuntimeError("a child is started with its output piped")
+        pending = b""
+        while chunk := await output.read(_CHUNK_BYTES):
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                self._take(line)
+        if pending:
+            self._take(pending)
+        return await self._process.wait()
+
+    def _take(self, line: bytes) -> None:
+        text = line.decode(errors="replace").rstrip("\r")
+        self._tail.append(text)
+        self._write(f"[{self.name}] {text}")
+
+
+class Children:
+    """A group of processes. On leaving the context all are stopped, the last one started first."""
+
+    def __init__(
+        self, *, write: Callable[[str], None] = write_to_stdout, stop_grace_seconds: float = STOP_GRACE_SECONDS
+    ) -> None:
+        self._write = write
+        self._stop_grace_seconds = stop_grace_seconds
+        self._children: list[Child] = []
+        self._first_death: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            for child in reversed(self._children):
+                await child.stop(self._stop_grace_seconds)
+        finally:
+            for child in self._children:
+                child.kill()
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._children)
+
+    async def start(self, command: Command) -> Child:
+        # Call from the main thread only: the parent-death signal fires when the thread that forked ends.
+        supervisor = os.getpid()
+
+        def before_exec() -> None:
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != supervisor:  # it died before the line above
+                os._exit(1)
+            os.nice(command.nice)
+
+        process = await asyncio.create_subprocess_exec(
+            *command.argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, **command.env},
+            preexec_fn=before_exec,
+        )
+        child = Child(command.name, process, self._write)
+        self._children.append(child)
+        child.ended.add_done_callback(lambda _: self._note_death(child))
+        return child
+
+    def _note_death(self, child: Child) -> None:
+        if not self._first_death.done():
+            self._first_death.set_result(child)
+
+    async def during(self, work: Awaitable[T]) -> T:
+        """The result of `work`; raises ChildDied as soon as any process of the group ends."""
+        task = asyncio.ensure_future(work)
+        try:
+            either: set[asyncio.Future[Any]] = {task, self._first_death}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and not task.cancelled() and task.exception():
+                # A broken connection is how a death is felt first.
+                await asyncio.wait({self._first_death}, timeout=_DEATH_NOTICE_SECONDS)
+            if self._first_death.done():
+                child = self._first_death.result()
+                raise ChildDied(child.name, child.ended.result(), child.tail)
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def until_death(self) -> NoReturn:
+        """Watch over the group; ends with ChildDied."""
+        await self.during(asyncio.Event().wait())
+        raise AssertionError("nobody sets that event")
+
+    async def within(self, seconds: float, what: str, work: Awaitable[T]) -> T:
+        """As `during`, and raises NotInTime at the deadline."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.during(work)
+        except TimeoutError:
+            raise NotInTime(what, seconds) from None
+
+    async def until(self, probe: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
+        """Ask `probe` until it says yes."""
+        await self.within(seconds, what, poll(probe))

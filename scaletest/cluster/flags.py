@@ -1,0 +1,265 @@
+"""The command lines of a KWOK cluster's five processes, with the settings that embedded hosts were measured with."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaletest.cluster.children import Command
+from scaletest.cluster.pki import Pki
+from scaletest.errors import ScaletestError
+
+ETCD_PORT = 2379
+ETCD_PEER_PORT = 2380
+API_PORT = 6443
+CONTROLLER_MANAGER_PORT = 10257
+SCHEDULER_PORT = 10259
+KWOK_PORT = 10247
+
+KWOK_CONFIG = Path(__file__).with_name("kwok_stages.yaml")
+
+_ETCD_QUOTA_BYTES = 8 * 1024**3
+_EVENT_TTL = "10m"
+
+# Priority off lets a Pod carry a bare integer; TaintNodesByCondition off, because no node-lifecycle controller would
+# ever remove its taint; ServiceAccount off, because no ServiceAccount exists. The others judge nothing here.
+_ADMISSION_OFF = (
+    "CertificateApproval",
+    "CertificateSigning",
+    "CertificateSubjectRestriction",
+    "ClusterTrustBundleAttest",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "LimitRanger",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "PersistentVolumeClaimResize",
+    "PodSecurity",
+    "PodTopologyLabels",
+    "Priority",
+    "ResourceQuota",
+    "RuntimeClass",
+    "ServiceAccount",
+    "StorageObjectInUseProtection",
+    "TaintNodesByCondition",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+)
+
+# policy/v1 stays: the operator evicts. So do apps, events and what the scheduler's plugins watch.
+_APIS_OFF = (
+    "api/beta",
+    "autoscaling/v1",
+    "autoscaling/v2",
+    "batch/v1",
+    "certificates.k8s.io/v1",
+    "flowcontrol.apiserver.k8s.io/v1",
+    "node.k8s.io/v1",
+)
+
+# Without disruption any PodDisruptionBudget refuses every eviction; without pod-garbage-collector the Pods of a lost
+# Node never leave.
+_CONTROLLERS = (
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "disruption-controller",
+    "pod-garbage-collector-controller",
+)
+# Pods are created no faster than this: an unpaced controller-manager starves the other watchers of its apiserver.
+_CONTROLLER_QPS = 100
+
+
+def tool(name: str) -> str:
+    """Where the binary is: in the folder SCALETEST_TOOLS, else on PATH."""
+    folders = [os.environ.get("SCALETEST_TOOLS", ""), os.environ.get("PATH", "")]
+    found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
+    if not found:
+        raise ScaletestError(f"{name} is not on PATH", hint="SCALETEST_TOOLS may name a folder that holds it")
+    return found
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where one KWOK cluster lives: its address, its folder, its certificates."""
+
+    pod_ip: str
+    shared_dir: Path
+    pki: Pki
+
+    @property
+    def api_url(self) -> str:
+        return api_url(self.pod_ip)
+
+    @property
+    def etcd_url(self) -> str:
+        return f"https://{_host(self.pod_ip)}:{ETCD_PORT}"
+
+    @property
+    def controller_manager_url(self) -> str:
+        return f"https://{_host(self.pod_ip)}:{CONTROLLER_MANAGER_PORT}"
+
+    @property
+    def scheduler_url(self) -> str:
+        return f"https://{_host(self.pod_ip)}:{SCHEDULER_PORT}"
+
+    @property
+    def kwok_url(self) -> str:
+        return f"http://{_host(self.pod_ip)}:{KWOK_PORT}"
+
+
+def api_url(pod_ip: str) -> str:
+    return f"https://{_host(pod_ip)}:{API_PORT}"
+
+
+def _host(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip
+
+
+def etcd(site: Site) -> Command:
+    pki, peer_url = site.pki, f"https://{_host(site.pod_ip)}:{ETCD_PEER_PORT}"
+    tls = {"cert-file": pki.certificate("etcd"), "key-file": pki.key("etcd"), "trusted-ca-file": pki.etcd_ca}
+    return _command(
+        "etcd",
+        {
+            "name": "kwok",
+            "data-dir": site.shared_dir / "etcd",
+            "listen-client-urls": site.etcd_url,
+            "advertise-client-urls": site.etcd_url,
+            "listen-peer-urls": peer_url,
+            "initial-advertise-peer-urls": peer_url,
+            "initial-cluster": f"kwok={peer_url}",
+            "client-cert-auth": True,
+            "peer-client-cert-auth": True,
+            **tls,
+            **{f"peer-{flag}": value for flag, value in tls.items()},
+            # The data outlives the process, not the pod: fsync would buy nothing.
+            "unsafe-no-fsync": True,
+            "quota-backend-bytes": _ETCD_QUOTA_BYTES,
+            "log-level": "warn",
+        },
+    )
+
+
+def apiserver(site: Site, memory_mib: int, extra: tuple[str, ...]) -> Command:
+    pki = site.pki
+    command = _command(
+        "kube-apiserver",
+        {
+            "bind-address": site.pod_ip,
+            "advertise-address": site.pod_ip,
+            "secure-port": API_PORT,
+            "endpoint-reconciler-type": "none",
+            "etcd-servers": site.etcd_url,
+            "etcd-cafile": pki.etcd_ca,
+            "etcd-certfile": pki.certificate("etcd-client"),
+            "etcd-keyfile": pki.key("etcd-client"),
+            "tls-cert-file": pki.certificate("kube-apiserver"),
+            "tls-private-key-file": pki.key("kube-apiserver"),
+            "client-ca-file": pki.ca,
+            # Whoever shows a certificate of this cluster may do everything; nobody else may do anything.
+            "authorization-mode": "AlwaysAllow",
+            "anonymous-auth": False,
+            "service-account-issuer": "https://kubernetes.default.svc",
+            "service-account-key-file": pki.service_account_public,
+            "service-account-signing-key-file": pki.service_account_key,
+            "disable-admission-plugins": ",".join(_ADMISSION_OFF),
+            "runtime-config": ",".join(f"{api}=false" for api in _APIS_OFF),
+            "enable-priority-and-fairness": False,
+            "max-requests-inflight": 0,
+            "max-mutating-requests-inflight": 0,
+            "profiling": False,
+            "etcd-count-metric-poll-period": 0,
+            "etcd-db-metric-poll-interval": 0,
+            "event-ttl": _EVENT_TTL,
+        },
+        env={"GOMEMLIMIT": f"{memory_mib}MiB"},
+    )
+    return Command(command.name, (*command.argv, *extra), command.env)
+
+
+def kwok(site: Site, node_lease_seconds: int) -> Command:
+    return _command(
+        "kwok",
+        {
+            "kubeconfig": site.pki.kubeconfig("kwok"),
+            "config": KWOK_CONFIG,
+            "manage-all-nodes": True,
+            "node-lease-duration-seconds": node_lease_seconds,
+            "server-address": f"{_host(site.pod_ip)}:{KWOK_PORT}",
+            "v": "WARN",
+        },
+        nice=5,
+    )
+
+
+def controller_manager(site: Site) -> Command:
+    return _command(
+        "kube-controller-manager",
+        {
+            "kubeconfig": site.pki.kubeconfig("kube-controller-manager"),
+            "controllers": ",".join(_CONTROLLERS),
+            "leader-elect": False,
+            "kube-api-qps": _CONTROLLER_QPS,
+            "kube-api-burst": _CONTROLLER_QPS,
+            "profiling": False,
+            **_serving(site, "kube-controller-manager", CONTROLLER_MANAGER_PORT),
+        },
+        nice=10,
+    )
+
+
+def scheduler(site: Site, config: Path) -> Command:
+    flags = {"config": config, **_serving(site, "kube-scheduler", SCHEDULER_PORT)}
+    return _command("kube-scheduler", flags, nice=5)
+
+
+def scheduler_configuration(site: Site) -> dict[str, Any]:
+    """The real scheduler, binding fast and packing densely; its back-off stays Kubernetes' own."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(site.pki.kubeconfig("kube-scheduler")), "qps": 200, "burst": 400},
+        "leaderElection": {"leaderElect": False},
+        "enableProfiling": False,
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "pluginConfig": [
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {
+                            "scoringStrategy": {
+                                "type": "MostAllocated",
+                                "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}],
+                            }
+                        },
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def _serving(site: Site, name: str, port: int) -> dict[str, Any]:
+    """HTTPS that shows its metrics to system:masters of our CA and to nobody else."""
+    return {
+        "bind-address": site.pod_ip,
+        "secure-port": port,
+        "tls-cert-file": site.pki.certificate(name),
+        "tls-private-key-file": site.pki.key(name),
+        "client-ca-file": site.pki.ca,
+    }
+
+
+def _command(name: str, flags: dict[str, Any], *, env: dict[str, str] | None = None, nice: int = 0) -> Command:
+    rendered = [f"--{flag}={_text(value)}" for flag, value in flags.items()]
+    return Command(name, (tool(name), *rendered), env or {}, nice)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,109 @@
+"""The Kubernetes objects of drawn demand: a Deployment or StatefulSet whose Pods ask for what the draw says."""
+
+from typing import Any
+
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from bigfleet.kube import Object, Resource
+from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
+from scaletest.model.catalog import Archetype
+from scaletest.model.draw import Workload
+
+NAMESPACE = "default"
+ARCHETYPE_LABEL = "scaletest.bigfleet/archetype"
+WORKLOAD_LABEL = "scaletest.bigfleet/workload"
+GROUP_LABEL = "scaletest.bigfleet/co-location-group"
+INTERRUPTION_PENALTY = "bigfleet.lucy.sh/interruption-penalty"
+RECLAMATION_PENALTY = "bigfleet.lucy.sh/reclamation-penalty"
+
+_GANG_DOMAINS = {"sameRack": RACK_KEY, "sameZone": ZONE_KEY}
+_IMAGE = "pause:3.10"  # never pulled: kwok runs nothing
+
+
+def resource_of(workload: Workload) -> Resource:
+    return STATEFUL_SETS if workload.stateful else DEPLOYMENTS
+
+
+def manifest_of(workload: Workload) -> Object:
+    """The object to create for a drawn workload."""
+    selector = {WORKLOAD_LABEL: workload.name}
+    spec: dict[str, Any] = {
+        "replicas": workload.replicas,
+        "selector": {"matchLabels": selector},
+        "template": _pod_template(workload),
+    }
+    if workload.stateful:
+        # In order, the second Pod would wait for the first one's machine, and the demand would never be whole.
+        spec |= {"serviceName": workload.name, "podManagementPolicy": "Parallel"}
+    else:
+        spec |= {"revisionHistoryLimit": 0}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet" if workload.stateful else "Deployment",
+        "metadata": {"name": workload.name, "namespace": NAMESPACE, "labels": _labels(workload)},
+        "spec": spec,
+    }
+
+
+def _labels(workload: Workload) -> dict[str, str]:
+    labels = {ARCHETYPE_LABEL: workload.archetype.name, WORKLOAD_LABEL: workload.name}
+    return labels | {GROUP_LABEL: workload.group} if workload.group else labels
+
+
+def _pod_template(workload: Workload) -> Object:
+    archetype, resources = workload.archetype, workload.size.resources
+    spec: dict[str, Any] = {
+        "priority": workload.priority,
+        "affinity": _affinity(workload),
+        "containers": [
+            {
+                "name": "workload",
+                "image": _IMAGE,
+                "resources": {"requests": resources, "limits": resources},
+            }
+        ],
+    }
+    if archetype.spread and workload.has_spread:
+        spec["topologySpreadConstraints"] = [
+            {
+                "topologyKey": archetype.spread.topology_key,
+                "maxSkew": archetype.spread.max_skew,
+                "whenUnsatisfiable": archetype.spread.when_unsatisfiable,
+                "labelSelector": {"matchLabels": {ARCHETYPE_LABEL: archetype.name}},
+            }
+        ]
+    annotations = {
+        INTERRUPTION_PENALTY: _dollars(archetype.interruption_penalty),
+        RECLAMATION_PENALTY: _dollars(archetype.reclamation_penalty),
+    }
+    return {"metadata": {"labels": _labels(workload), "annotations": annotations}, "spec": spec}
+
+
+def _affinity(workload: Workload) -> Object:
+    affinity: dict[str, Any] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": _node_requirements(workload.archetype)}]
+            }
+        }
+    }
+    if workload.archetype.gang:
+        affinity["podAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "topologyKey": _GANG_DOMAINS[workload.archetype.gang.scope],
+                    "labelSelector": {"matchLabels": {GROUP_LABEL: workload.group}},
+                }
+            ]
+        }
+    return affinity
+
+
+def _node_requirements(archetype: Archetype) -> list[Object]:
+    return [
+        {"key": INSTANCE_TYPE_KEY, "operator": "In", "values": list(archetype.instance_types)},
+        {"key": ZONE_KEY, "operator": "In", "values": list(archetype.zones)},
+    ]
+
+
+def _dollars(amount: float) -> str:
+    return str(int(amount)) if amount == int(amount) else str(amount)

@@ -1,0 +1,239 @@
+"""The machines of a KWOK cluster: an UpcomingNode that boots becomes a Node, and a Node that is Ready phones home."""
+
+import asyncio
+import math
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from bigfleet import daemon
+from bigfleet.kube import AlreadyExists, Informer, KubeClient, KubeConfig, KubeError, NotFound, Object, WorkQueue
+from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
+from scaletest.cluster.phone_home import PhoneHome
+
+UPCOMING_PREFIX = "un-"
+NODE_PREFIX = "fake-"
+DEFAULT_PODS = "110"
+
+# Phases of a machine that has booted, and those in which one that exists is let be.
+_BOOTS = frozenset({"Registered", "Ready"})
+_LIVES = _BOOTS | {"Draining"}
+_OUTCOMES = ("created", "exists", "not_ready", "create_error", "cleanup_deleted", "cleanup_error")
+_P99_SIGMAS = 2.3263
+_NAMESPACE = "bigfleet_scaletest_node_creator"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class NodeCreatorOptions:
+    """How to play the machines of one cluster."""
+
+    cluster_id: str
+    kubeconfig: Path
+    metrics_addr: str
+    # Where Ready nodes are reported; empty: nowhere.
+    provider_addr: str = ""
+    tls_dir: Path | None = None
+    # From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine.
+    boot_delay_median_seconds: float = 0.5
+    boot_delay_p99_seconds: float = 2.0
+    qps: float = 200
+    burst: int = 400
+    concurrency: int = 32
+
+
+async def serve(options: NodeCreatorOptions) -> None:
+    """Keep Nodes in step with UpcomingNodes until cancelled."""
+    registry = CollectorRegistry()
+    config = KubeConfig.from_file(options.kubeconfig)
+    async with KubeClient(config, qps=options.qps, burst=options.burst, user_agent="node-creator") as client:
+        creator = NodeCreator(client, options, registry)
+        metrics = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: creator.synced)
+        try:
+            await daemon.forever(creator.run(), daemon.watch_loop_lag(registry))
+        finally:
+            await metrics.cleanup()
+
+
+def boot_delay_seconds(machine_id: str, median: float, p99: float) -> float:
+    """How long this machine takes to boot: always the same for the same machine."""
+    if median <= 0:
+        return 0.0
+    sigma = math.log(max(p99, median) / median) / _P99_SIGMAS
+    return random.Random(f"boot/{machine_id}").lognormvariate(math.log(median), sigma)
+
+
+def node_of(machine_id: str, upcoming: Object) -> Object:
+    """The Node that a machine registers: what its UpcomingNode promised, with room for Pods."""
+    spec = upcoming["spec"]
+    name = NODE_PREFIX + machine_id
+    # A Node without `pods` reads as room for none, and nothing fits.
+    capacity = {"pods": DEFAULT_PODS} | {key: str(value) for key, value in spec["resources"].items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**spec.get("labels", {}), "kubernetes.io/hostname": name}},
+        "spec": {"taints": spec["taints"]} if spec.get("taints") else {},
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+class NodeCreator:
+    """Level-triggered: a Node exists exactly while its machine has booted."""
+
+    def __init__(self, client: KubeClient, options: NodeCreatorOptions, registry: CollectorRegistry) -> None:
+        self._client = client
+        self._options = options
+        self._metrics = _Metrics(registry)
+        self._upcoming = Informer(client, UPCOMING_NODES, on_change=self._on_upcoming, trim=_trim_upcoming)
+        self._nodes = Informer(client, NODES, on_change=self._on_node, trim=_trim_node)
+        self._pods = Informer(client, PODS, on_change=self._metrics.count_pod, trim=_trim_pod)
+        self._queue = WorkQueue("nodes", self._reconcile, concurrency=options.concurrency)
+        # When each machine was first seen booting, on the loop's clock.
+        self._booting_since: dict[str, float] = {}
+        self._phone = (
+            PhoneHome(options.cluster_id, options.provider_addr, options.tls_dir, on_connected=self._metrics.phone.set)
+            if options.provider_addr
+            else None
+        )
+
+    @property
+    def synced(self) -> bool:
+        return all(informer.synced.is_set() for informer in (self._upcoming, self._nodes, self._pods))
+
+    async def run(self) -> None:
+        phone = [self._phone.run()] if self._phone else []
+        await daemon.forever(self._upcoming.run(), self._nodes.run(), self._pods.run(), self._work(), *phone)
+
+    async def _work(self) -> None:
+        # Before both are known, a Node without UpcomingNode would seem to be one too many.
+        await self._upcoming.synced.wait()
+        await self._nodes.synced.wait()
+        await self._queue.run()
+
+    def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
+        name = _name(new or old)
+        if name.startswith(UPCOMING_PREFIX):
+            self._queue.add(name.removeprefix(UPCOMING_PREFIX))
+
+    def _on_node(self, old: Object | None, new: Object | None) -> None:
+        name = _name(new or old)
+        if not name.startswith(NODE_PREFIX):
+            return
+        machine_id = name.removeprefix(NODE_PREFIX)
+        ready = new is not None and new["ready"]
+        self._metrics.ready_nodes.inc(ready - (old is not None and old["ready"]))
+        if self._phone:
+            self._phone.note(machine_id, ready)
+        if old is None or new is None:
+            self._queue.add(machine_id)
+
+    async def _reconcile(self, machine_id: str) -> None:
+        upcoming = self._upcoming.get(UPCOMING_PREFIX + machine_id)
+        node = self._nodes.get(NODE_PREFIX + machine_id)
+        phase = upcoming["phase"] if upcoming else None
+        if upcoming is None or phase not in _LIVES:
+            self._booting_since.pop(machine_id, None)
+            if node is not None:
+                await self._delete(machine_id)
+            elif upcoming is not None:
+                self._metrics.outcomes.labels("not_ready").inc()
+        elif node is None and phase in _BOOTS:
+            await self._boot(machine_id, upcoming)
+
+    async def _boot(self, machine_id: str, upcoming: Object) -> None:
+        now = asyncio.get_running_loop().time()
+        since = self._booting_since.setdefault(machine_id, now)
+        delay = boot_delay_seconds(
+            machine_id, self._options.boot_delay_median_seconds, self._options.boot_delay_p99_seconds
+        )
+        if now < since + delay:
+            self._queue.add_after(machine_id, since + delay - now)
+            return
+        try:
+            await self._client.create(NODES, node_of(machine_id, upcoming))
+        except AlreadyExists:
+            self._booting_since.pop(machine_id, None)
+            self._metrics.outcomes.labels("exists").inc()
+            return
+        except KubeError:
+            self._metrics.outcomes.labels("create_error").inc()
+            raise
+        self._booting_since.pop(machine_id, None)
+        self._metrics.outcomes.labels("created").inc()
+        self._metrics.created.inc()
+        self._metrics.latency.observe(asyncio.get_running_loop().time() - since)
+
+    async def _delete(self, machine_id: str) -> None:
+        try:
+            await self._client.delete(NODES, NODE_PREFIX + machine_id)
+        except NotFound:
+            return
+        except KubeError:
+            self._metrics.outcomes.labels("cleanup_error").inc()
+            raise
+        self._metrics.outcomes.labels("cleanup_deleted").inc()
+
+
+class _Metrics:
+    """What node-creator counts; every series exists from the start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"{_NAMESPACE}_{name}", text, registry=registry)
+
+        self.outcomes = Counter(
+            f"{_NAMESPACE}_upcoming_nodes_observed",
+            "What came of looking at an UpcomingNode.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in _OUTCOMES:
+            self.outcomes.labels(outcome)
+        self.created = Counter(f"{_NAMESPACE}_fake_nodes_created", "Nodes created.", registry=registry)
+        self.latency = Histogram(
+            f"{_NAMESPACE}_upcoming_to_node_latency_seconds",
+            "From an UpcomingNode's first sight as Registered or Ready until its Node exists, boot delay included.",
+            buckets=daemon.exponential_buckets(0.05, 2, 16),
+            registry=registry,
+        )
+        self.ready_nodes = gauge("ready_nodes", "Nodes of machines that are Ready.")
+        self.phone = gauge("phone_home_connected", "Whether the stream to the provider is open.")
+        self._bound = gauge("bound_pods", "Pods that have a node.")
+        self._running = gauge("running_pods", "Pods that run.")
+
+    def count_pod(self, old: Object | None, new: Object | None) -> None:
+        for key, gauge in (("bound", self._bound), ("running", self._running)):
+            change = (new is not None and new[key]) - (old is not None and old[key])
+            if change:
+                gauge.inc(change)
+
+
+def _name(item: Object | None) -> str:
+    return str(item["name"]) if item else ""
+
+
+def _trim_upcoming(item: Object) -> Object:
+    return {
+        "name": item["metadata"]["name"],
+        "spec": item["spec"],
+        "phase": item.get("status", {}).get("phase"),
+    }
+
+
+def _trim_node(item: Object) -> Object:
+    metadata = item["metadata"]
+    conditions = item.get("status", {}).get("conditions") or []
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return {"name": metadata["name"], "ready": ready and "deletionTimestamp" not in metadata}
+
+
+def _trim_pod(item: Object) -> Object:
+    return {
+        "bound": bool(item["spec"].get("nodeName")),
+        "running": item.get("status", {}).get("phase") == "Running",
+    }

@@ -1,0 +1,14 @@
+"""Waiting for what cannot tell us: another process's files and health."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+_POLL_SECONDS = 0.1
+
+
+async def poll(probe: Callable[[], Awaitable[bool]]) -> None:
+    """Ask `probe` until it says yes. Give it a deadline."""
+    while True:
+        if await probe():
+            return
+        await asyncio.sleep(_POLL_SECONDS)

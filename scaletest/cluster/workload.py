@@ -1,0 +1,171 @@
+"""The supervisor of container `workload`: demand first, then the operator that tells BigFleet about it."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import structlog
+
+from scaletest.cluster.children import Children, Command
+from scaletest.cluster.control_plane import READY_MARKER
+from scaletest.model.draw import ordinal_of
+
+DEMAND_MARKER = "demand-ready"
+
+OPERATOR_PORT = 8770
+LOAD_DRIVER_PORT = 8771
+POD_CONTROLLER_PORT = 8773
+NODE_CREATOR_PORT = 8775
+
+_APISERVER_SECONDS = 120
+_CACHES_SECONDS = 300
+_DEMAND_SECONDS = 30 * 60
+_PROBE_TIMEOUT = aiohttp.ClientTimeout(total=5)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """What the processes of one cluster are told."""
+
+    cluster_id: str
+    pod_ip: str
+    # admin.kubeconfig and the markers; shared with container `apiserver`.
+    shared_dir: Path
+    # All shards, as `host:port,host:port,…`; cluster N belongs to shard N modulo their number.
+    shard_addrs: str
+    provider_addr: str
+    # The YAML that the chart mounts.
+    load_profile: Path
+    # The pod's own certificate; None is plaintext.
+    tls_dir: Path | None = None
+    # The pod's ServiceAccount, for the run's phase; None when there is no run to watch.
+    service_account_dir: Path | None = None
+    operator_qps: float = 200
+    operator_burst: int = 400
+    operator_ack_concurrency: int = 64
+    operator_rollup_interval_seconds: float = 10
+    pod_controller_qps: float = 200
+    pod_controller_burst: int = 400
+    boot_delay_median_seconds: float = 0.5
+    boot_delay_p99_seconds: float = 2.0
+
+
+async def serve(options: WorkloadOptions) -> None:
+    """Run everything until cancelled; ends with ChildDied when any process dies."""
+    demand_ready = options.shared_dir / DEMAND_MARKER
+    # Of a former life of this container: the new load-driver vouches for the demand itself.
+    demand_ready.unlink(missing_ok=True)
+    async with Children() as children, aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
+        api_ready = partial(_exists, options.shared_dir / READY_MARKER)
+        await children.until(api_ready, "container apiserver ready", _APISERVER_SECONDS)
+        await children.start(node_creator(options))
+        await children.start(pod_controller(options))
+        # The load-driver would outrun caches that are not filled yet.
+        for name, port in (("node-creator", NODE_CREATOR_PORT), ("pod-controller", POD_CONTROLLER_PORT)):
+            url = f"http://{_address(options, port)}/readyz"
+            await children.until(partial(_answers, http, url), f"{name} ready", _CACHES_SECONDS)
+        await children.start(load_driver(options))
+        # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus (ADR-0036).
+        await children.until(partial(_exists, demand_ready), "demand built", _DEMAND_SECONDS)
+        await children.start(operator(options))
+        log.info("all processes run", cluster=options.cluster_id)
+        await children.until_death()
+
+
+def node_creator(options: WorkloadOptions) -> Command:
+    return _python(
+        "node-creator",
+        "scaletest.cluster.cli",
+        {
+            "cluster-id": options.cluster_id,
+            "kubeconfig": _kubeconfig(options),
+            "metrics-addr": _address(options, NODE_CREATOR_PORT),
+            "provider-addr": options.provider_addr,
+            "tls-dir": options.tls_dir,
+            "boot-delay-median-seconds": options.boot_delay_median_seconds,
+            "boot-delay-p99-seconds": options.boot_delay_p99_seconds,
+        },
+    )
+
+
+def pod_controller(options: WorkloadOptions) -> Command:
+    return _python(
+        "pod-controller",
+        "bigfleet.cli",
+        {
+            "kubeconfig": _kubeconfig(options),
+            "metrics-addr": _address(options, POD_CONTROLLER_PORT),
+            "qps": options.pod_controller_qps,
+            "burst": options.pod_controller_burst,
+        },
+    )
+
+
+def load_driver(options: WorkloadOptions) -> Command:
+    return _python(
+        "load-driver",
+        "scaletest.cluster.cli",
+        {
+            "cluster-id": options.cluster_id,
+            "kubeconfig": _kubeconfig(options),
+            "metrics-addr": _address(options, LOAD_DRIVER_PORT),
+            "profile": options.load_profile,
+            "demand-ready-file": options.shared_dir / DEMAND_MARKER,
+            "service-account-dir": options.service_account_dir,
+        },
+    )
+
+
+def operator(options: WorkloadOptions) -> Command:
+    return _python(
+        "operator",
+        "bigfleet.cli",
+        {
+            "cluster-id": options.cluster_id,
+            "shard-addr": shard_of(options.cluster_id, options.shard_addrs),
+            "kubeconfig": _kubeconfig(options),
+            "metrics-addr": _address(options, OPERATOR_PORT),
+            "qps": options.operator_qps,
+            "burst": options.operator_burst,
+            "ack-concurrency": options.operator_ack_concurrency,
+            "rollup-interval-seconds": options.operator_rollup_interval_seconds,
+            "tls-dir": options.tls_dir,
+        },
+    )
+
+
+def shard_of(cluster_id: str, shard_addrs: str) -> str:
+    """The shard that this cluster belongs to for life."""
+    shards = shard_addrs.split(",")
+    return shards[ordinal_of(cluster_id) % len(shards)]
+
+
+def _python(name: str, module: str, flags: Mapping[str, Any]) -> Command:
+    rendered = [f"--{flag}={value}" for flag, value in flags.items() if value is not None]
+    return Command(name, (sys.executable, "-m", module, name, *rendered))
+
+
+def _kubeconfig(options: WorkloadOptions) -> Path:
+    return options.shared_dir / "admin.kubeconfig"
+
+
+def _address(options: WorkloadOptions, port: int) -> str:
+    return f"{options.pod_ip}:{port}"
+
+
+async def _exists(path: Path) -> bool:
+    return path.exists()
+
+
+async def _answers(http: aiohttp.ClientSession, url: str) -> bool:
+    try:
+        async with http.get(url) as response:
+            return response.status == 200
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return False

@@ -1,0 +1,379 @@
+"""A KWOK cluster on the real binaries: it comes up, refuses strangers, makes Nodes of machines, and leaves nothing."""
+
+import asyncio
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from bigfleet.kube import KubeClient, KubeConfig, NotFound
+from bigfleet.kube.resources import CAPACITY_REQUESTS, CONFIG_MAPS, DEPLOYMENTS, NODES, PODS, UPCOMING_NODES
+from scaletest import toolchain
+from scaletest.cluster.exposition import read_samples
+from scaletest.cluster.load_driver import LoadDriver, LoadDriverOptions
+from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
+from scaletest.cluster.polling import poll
+from scaletest.model.catalog import Archetype, Size
+from scaletest.model.loadprofile import LoadProfile
+
+pytestmark = pytest.mark.integration
+
+PROCESSES = ("etcd", "kube-apiserver", "kwok", "kube-controller-manager", "kube-scheduler")
+READY_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Container:
+    """A supervisor that runs as it would in its container."""
+
+    process: "subprocess.Popen[bytes]"
+    pod_ip: str
+    shared_dir: Path
+    log: Path
+
+    @property
+    def config(self) -> KubeConfig:
+        return KubeConfig.from_file(self.shared_dir / "admin.kubeconfig")
+
+    @property
+    def marker(self) -> Path:
+        return self.shared_dir / "apiserver-ready"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://{self.pod_ip}:8776"
+
+    def children(self) -> list[int]:
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in listed.split()]
+
+    async def until_ready(self) -> None:
+        async def ready() -> bool:
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            return self.marker.exists()
+
+        async with asyncio.timeout(READY_SECONDS):
+            await poll(ready)
+
+    async def exit_code(self, seconds: float = 20) -> int:
+        return await asyncio.to_thread(self.process.wait, seconds)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools() -> Iterator[None]:
+    """The real binaries, where the supervisors look for them."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SCALETEST_TOOLS", str(asyncio.run(toolchain.ensure(PROCESSES)).bin_dir))
+        yield
+
+
+def launch(command: str, shared_dir: Path, pod_ip: str, log: Path, **flags: object) -> Container:
+    """Start a process of `scaletest-cluster`; its output goes to `log`."""
+    flags |= {"pod_ip": pod_ip, "shared_dir": shared_dir}
+    rendered = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scaletest.cluster.cli", command, *rendered], stdout=output, stderr=output
+        )
+    return Container(process, pod_ip, shared_dir, log)
+
+
+def start(shared_dir: Path, pod_ip: str) -> Container:
+    log = shared_dir.with_suffix(".log")
+    return launch("control-plane", shared_dir, pod_ip, log, metrics_addr=f"{pod_ip}:8776")
+
+
+def stop(container: Container) -> None:
+    container.process.terminate()
+    try:
+        container.process.wait(20)
+    finally:
+        container.process.kill()
+
+
+def program_of(pid: int) -> str:
+    return Path(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]).name
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
+    started = start(tmp_path_factory.mktemp("cluster") / "shared", "127.81.0.1")
+    try:
+        asyncio.run(started.until_ready())
+        yield started
+    finally:
+        stop(started)
+
+
+@pytest.fixture
+async def client(cluster: Container) -> AsyncIterator[KubeClient]:
+    """A client of the cluster; what its test made is gone afterwards."""
+    async with KubeClient(cluster.config) as kube:
+        yield kube
+
+        async def is_empty() -> bool:
+            # By force: the Pods of a lost Node wait a minute for their garbage collector.
+            await kube.raw("DELETE", PODS.path("default"), params={"gracePeriodSeconds": "0"})
+            return not (await kube.list(PODS))[0]
+
+        for resource in (DEPLOYMENTS, CAPACITY_REQUESTS):
+            await kube.raw("DELETE", resource.path("default"))
+        await eventually(is_empty)
+        for resource in (UPCOMING_NODES, NODES):
+            await kube.raw("DELETE", resource.path())
+
+
+async def eventually(question: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        await poll(question)
+
+
+@asynccontextmanager
+async def running(work: Awaitable[None]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def status_of(url: str, context: ssl.SSLContext | bool) -> int:
+    async with aiohttp.ClientSession() as http, http.get(url, ssl=context) as response:
+        return response.status
+
+
+def machine(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "bigfleet.lucy.sh/v1alpha1",
+        "kind": "UpcomingNode",
+        "metadata": {"name": f"un-{name}"},
+        "spec": {"resources": {"cpu": "4", "memory": "8Gi"}, "labels": {"pool": "test"}},
+    }
+
+
+async def set_phase(client: KubeClient, name: str, phase: str) -> None:
+    await client.patch(UPCOMING_NODES, f"un-{name}", {"status": {"phase": phase}}, subresource="status")
+
+
+async def add_machine(client: KubeClient, name: str, phase: str) -> None:
+    await client.create(UPCOMING_NODES, machine(name))
+    await set_phase(client, name, phase)
+
+
+def deployment(name: str, replicas: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"priority": 1000, "nodeSelector": {"pool": "test"}, "containers": [container]},
+            },
+        },
+    }
+
+
+async def test_the_canary_was_bound_once_and_left_no_trace(cluster: Container, client: KubeClient) -> None:
+    assert await status_of(f"{cluster.metrics_url}/readyz", True) == 200
+    assert (await client.list(NODES))[0] == []
+    assert (await client.list(PODS))[0] == []
+
+
+async def test_strangers_are_refused_by_every_process_that_could_be_asked_for_more_than_its_health(
+    cluster: Container,
+) -> None:
+    trusting = ssl.create_default_context(cafile=str(cluster.shared_dir / "certs" / "ca.crt"))
+    assert await status_of(f"https://{cluster.pod_ip}:6443/api", trusting) == 401
+    assert await status_of(f"https://{cluster.pod_ip}:10257/metrics", trusting) == 403
+    assert await status_of(f"https://{cluster.pod_ip}:10259/metrics", trusting) == 403
+    assert await status_of(f"http://{cluster.pod_ip}:10247/debug/pprof/", True) == 405
+    etcd = ssl.create_default_context(cafile=str(cluster.shared_dir / "certs" / "etcd-ca.crt"))
+    with pytest.raises(aiohttp.ClientError):
+        await status_of(f"https://{cluster.pod_ip}:2379/v3/kv/range", etcd)
+
+
+async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container, client: KubeClient) -> None:
+    options = NodeCreatorOptions("kwok-cluster-0", cluster.shared_dir / "admin.kubeconfig", "")
+    registry = CollectorRegistry()
+    creator = NodeCreator(client, options, registry)
+
+    def gauge(name: str) -> float:
+        return registry.get_sample_value(f"bigfleet_scaletest_node_creator_{name}") or 0.0
+
+    async def all_run() -> bool:
+        return (gauge("ready_nodes"), gauge("bound_pods"), gauge("running_pods")) == (2, 5, 5)
+
+    async def exported() -> bool:
+        async with aiohttp.ClientSession() as http, http.get(f"{cluster.metrics_url}/metrics") as response:
+            found = read_samples(await response.text(), "scheduler_schedule_attempts_total", "apiserver_request_total")
+        scheduled = [s.value for s in found["scheduler_schedule_attempts_total"] if s.labels["result"] == "scheduled"]
+        bound = [s.value for s in found["apiserver_request_total"] if s.labels["subresource"] == "binding"]
+        # The canary and five more, each bound by the scheduler: nobody else has posted a Binding.
+        return scheduled == bound == [6.0]
+
+    await client.create(DEPLOYMENTS, deployment("web", 5), "default")
+    await add_machine(client, "early", "Provisioning")
+    for name in ("a", "b"):
+        await add_machine(client, name, "Registered")
+    async with running(creator.run()):
+        await eventually(all_run)
+        node = await client.get(NODES, "fake-a")
+        assert node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        assert node["metadata"]["labels"].items() >= {"pool": "test", "kubernetes.io/hostname": "fake-a"}.items()
+        pods, _ = await client.list(PODS, "default", labels="app=web")
+        assert {condition["type"] for condition in pods[0]["status"]["conditions"]} >= {"PodScheduled", "Ready"}
+        assert gauge("fake_nodes_created_total") == 2
+        with pytest.raises(NotFound):
+            await client.get(NODES, "fake-early")
+
+        await set_phase(client, "a", "Failed")
+        await client.delete(UPCOMING_NODES, "un-b")
+
+        async def gone() -> bool:
+            return gauge("ready_nodes") == 0 and (await client.list(NODES))[0] == []
+
+        await eventually(gone)
+    await eventually(exported, 40)
+
+
+async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
+    cluster: Container, client: KubeClient, tmp_path: Path
+) -> None:
+    size = Size(resources={"cpu": "100m"})
+    archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
+    profile = LoadProfile(target=6, churn_per_minute=30, archetypes=(archetype,))
+    ready_file = tmp_path / "demand-ready"
+    options = LoadDriverOptions("kwok-cluster-0", Path("unused"), "", Path("unused"), ready_file)
+    registry = CollectorRegistry()
+    driver = LoadDriver(client, profile, options, registry)
+
+    def read(name: str) -> float:
+        return registry.get_sample_value(name) or 0.0
+
+    async def pods_exist() -> bool:
+        pods, _ = await client.list(PODS, "default", labels="scaletest.bigfleet/workload")
+        return len(pods) == 6
+
+    async def demand_ready() -> bool:
+        return ready_file.exists()
+
+    async def has_churned() -> bool:
+        return read("scaletest_loadgen_cr_deleted_total") >= 3
+
+    async def rebound() -> bool:
+        return read("bigfleet_scaletest_pod_bind_latency_steady_seconds_count") >= 1
+
+    labels = {"node.kubernetes.io/instance-type": "m6i.large", "topology.kubernetes.io/zone": "zone-a"}
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    node = {"metadata": {"name": "room", "labels": labels}, "status": {"capacity": room, "allocatable": room}}
+    await client.create(NODES, node)
+    await client.create(CONFIG_MAPS, {"metadata": {"name": "scaletest-run"}, "data": {"phase": "settle"}}, "default")
+    async with running(driver.run()), running(driver.run_watch.run(client, "default")):
+        await eventually(pods_exist)
+        assert read("scaletest_loadgen_cr_target") == 6
+        assert read("scaletest_loadgen_cr_active") == 0 and not ready_file.exists()
+        for index in range(6):
+            request = {"spec": {"priority": 0, "resources": {"cpu": "100m"}}, "metadata": {"name": f"cr-{index}"}}
+            kind = {"apiVersion": "bigfleet.lucy.sh/v1alpha1", "kind": "CapacityRequest"}
+            await client.create(CAPACITY_REQUESTS, kind | request, "default")
+        await eventually(demand_ready)
+        assert read("scaletest_loadgen_cr_active") == 6
+        assert read("scaletest_loadgen_cr_deleted_total") == 0
+        soak = {"data": {"phase": "soak", "soakStart": str(time.time())}}
+        await client.patch(CONFIG_MAPS, "scaletest-run", soak, "default")
+        await eventually(has_churned)
+        await eventually(rebound)
+        assert read("scaletest_loadgen_anchors_bound_total") == 0
+
+
+async def test_the_workload_container_starts_the_operator_only_after_the_demand_exists(
+    cluster: Container, client: KubeClient, tmp_path: Path
+) -> None:
+    archetype = {"name": "batch", "instanceTypes": ["c6i"], "zones": ["zone-b"], "sizes": [{"resources": {"cpu": "1"}}]}
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(yaml.safe_dump({"target": 20, "archetypes": [archetype]}))
+    stale = cluster.shared_dir / "demand-ready"
+    stale.touch()
+    log = tmp_path / "workload.log"
+    workload = launch(
+        "workload",
+        cluster.shared_dir,
+        cluster.pod_ip,
+        log,
+        cluster_id="kwok-cluster-1",
+        shard_addrs=f"{cluster.pod_ip}:7780",  # nobody there: an operator keeps dialling
+        provider_addr=f"{cluster.pod_ip}:7800",
+        load_profile=profile,
+    )
+
+    async def operator_lives() -> bool:
+        assert workload.process.poll() is None, log.read_text()
+        return "all processes run" in log.read_text()
+
+    try:
+        await eventually(operator_lives, 60)
+        lines = log.read_text()
+        assert lines.index("[load-driver]") < lines.index("demand is built") < lines.index("all processes run")
+        requests, _ = await client.list(CAPACITY_REQUESTS, "default")
+        assert len(requests) == 20
+        children = workload.children()
+        assert len(children) == 4
+        workload.process.terminate()
+        assert await workload.exit_code() == 0
+        assert not any(is_alive(pid) for pid in children)
+    finally:
+        stop(workload)
+
+
+async def test_a_container_that_restarts_keeps_its_cluster_and_sigterm_leaves_no_process(tmp_path: Path) -> None:
+    shared_dir = tmp_path / "shared"
+    first = start(shared_dir, "127.81.0.2")
+    try:
+        await first.until_ready()
+        async with KubeClient(first.config) as client:
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "kept"}}, "default")
+        (kwok,) = [pid for pid in first.children() if program_of(pid) == "kwok"]
+        os.kill(kwok, signal.SIGKILL)
+        assert await first.exit_code() == 1
+        assert "control-plane: kwok was killed by signal 9; its last lines:" in first.log.read_text()
+        assert not first.marker.exists()
+    finally:
+        stop(first)
+
+    second = start(shared_dir, "127.81.0.2")
+    try:
+        await second.until_ready()
+        async with KubeClient(second.config) as client:
+            assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
+        children = second.children()
+        assert {program_of(pid) for pid in children} == set(PROCESSES)
+        second.process.terminate()
+        assert await second.exit_code() == 0
+        assert not any(is_alive(pid) for pid in children)
+        assert not second.marker.exists()
+    finally:
+        stop(second)
