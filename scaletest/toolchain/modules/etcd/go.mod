@@ -1,6 +1,6 @@
 module scaletest.tools/etcd
 
-go 1.25.0
+go 1.24
 
 tool go.etcd.io/etcd/server/v3
 

@@ -1,6 +1,6 @@
 module scaletest.tools/kubernetes
 
-go 1.25.0
+go 1.24.0
 
 tool (
 	k8s.io/kubernetes/cmd/kube-apiserver
