@@ -1,0 +1,1 @@
+"""Profile, substrate, catalog, geometry, cost, demand draw and plan: pure models and arithmetic."""

@@ -1,0 +1,10 @@
+"""The base of everything a user writes in YAML: frozen, strict, camelCase on disk."""
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class Document(BaseModel):
+    """A model that refuses unknown fields and cannot change after it was read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
