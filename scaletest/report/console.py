@@ -1,0 +1,51 @@
+"""Plain progress lines while a run goes on, and the verdict at its end: gates first, then where the evidence is."""
+
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from scaletest.model.durations import format_duration
+from scaletest.run.journal import Event
+
+_MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
+# Each gate is shown in the verdict's table anyway.
+_QUIET_PHASES = frozenset({"gate"})
+
+
+class Console:
+    """Writes to a stream; one line per event."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+
+    def line(self, text: str = "") -> None:
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def show(self, event: Event) -> None:
+        if event.phase in _QUIET_PHASES:
+            return
+        self.line(f"{format_duration(event.elapsed_seconds):>7}  {event.phase:<9} {event.message}")
+        if event.fields.get("hint"):
+            self.line(f"{'':>7}  {'':<9} hint: {event.fields['hint']}")
+
+
+def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
+    """The end of a run, for people."""
+    lines = [""]
+    gates = summary["gates"]
+    if gates:
+        width = max(len(gate["title"]) for gate in gates)
+        lines += [_gate_line(gate, width) for gate in gates] + [""]
+    lines.append("PASSED" if summary["passed"] else f"NOT PASSED (exit code {summary['exitCode']})")
+    lines += [f"  {failure['reason']}" for failure in summary["failures"]]
+    lines += ["", f"evidence   {output}"]
+    return lines
+
+
+def _gate_line(gate: dict[str, Any], width: int) -> str:
+    value = f"{gate['value']:.4g}" if "value" in gate else "–"
+    bound = f"{'≥' if gate['least'] else '≤'} {gate['bound']:g}"
+    seen = f"n={gate['observations']}" if "observations" in gate else ""
+    note = "" if gate["verdict"] == "pass" else f"{gate['verdict']}: {gate['reason']}"
+    return f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  {bound:<9} {seen:<7} {note}".rstrip()

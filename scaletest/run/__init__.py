@@ -1,0 +1,1 @@
+"""The lifecycle of a run: install, settle, soak, gates, evidence, verdict, teardown. Read lifecycle.py first."""

@@ -1,0 +1,96 @@
+"""What outlives the run: the Prometheus snapshot, logs, summary.json. Written before teardown, after any ending."""
+
+import asyncio
+import json
+import ssl
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+from kubernetes.client.exceptions import ApiException
+
+from scaletest.errors import ScaletestError
+from scaletest.run.hostapi import HostApi, is_ready
+from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+
+SNAPSHOT = "prometheus-snapshot.tar.gz"
+_LOG_LINES = 400
+_DOWNLOAD_SECONDS = 240
+
+
+class SnapshotFailed(Exception):
+    """No usable snapshot could be kept."""
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write whole or not at all."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    partial.replace(path)
+
+
+def write_values(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(yaml.safe_dump(values, sort_keys=True))
+
+
+async def keep_snapshot(prometheus: Prometheus, sidecar_url: str, tls_dir: Path, target: Path) -> dict[str, int]:
+    """Snapshot the TSDB, fetch it, open it again, and count what is in it."""
+    try:
+        name = await prometheus.snapshot()
+        await _download(f"{sidecar_url}/snapshots/{name}.tar.gz", tls_dir, target)
+    except (PrometheusUnreachable, httpx.HTTPError, OSError) as error:
+        raise SnapshotFailed(f"the Prometheus snapshot could not be kept: {error}") from error
+    return await asyncio.to_thread(_count, target)
+
+
+async def _download(url: str, tls_dir: Path, target: Path) -> None:
+    tls = ssl.create_default_context(cafile=str(tls_dir / "ca.crt"))
+    tls.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")
+    partial = target.with_suffix(".partial")
+    async with (
+        httpx.AsyncClient(verify=tls, timeout=_DOWNLOAD_SECONDS, trust_env=False) as http,
+        http.stream("GET", url) as answer,
+    ):
+        answer.raise_for_status()
+        with partial.open("wb") as file:
+            async for chunk in answer.aiter_bytes():
+                file.write(chunk)
+    partial.replace(target)
+
+
+def _count(archive: Path) -> dict[str, int]:
+    """Blocks, series and samples of a snapshot, read from the blocks' own records."""
+    totals = {"blocks": 0, "series": 0, "samples": 0, "bytes": archive.stat().st_size}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.name.endswith("/meta.json") and (file := tar.extractfile(member)):
+                    stats = json.load(file)["stats"]
+                    totals["blocks"] += 1
+                    totals["series"] += stats.get("numSeries", 0)
+                    totals["samples"] += stats.get("numSamples", 0)
+    except (tarfile.TarError, EOFError, OSError, ValueError, KeyError) as error:
+        raise SnapshotFailed(f"{archive.name} cannot be opened again: {error}") from error
+    if not totals["samples"]:
+        raise SnapshotFailed(f"{archive.name} holds no samples")
+    return totals
+
+
+async def keep_logs(api: HostApi, directory: Path, *, only_unready: bool = False) -> int:
+    """The tail of every container's log; returns how many were kept."""
+    kept = 0
+    for pod in await api.pods():
+        if only_unready and is_ready(pod):
+            continue
+        for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
+            try:
+                text = await api.log(pod.metadata.name, container.name, _LOG_LINES)
+            except (ApiException, ScaletestError):
+                continue  # never started, or already gone: no log to keep
+            if text.strip():
+                directory.mkdir(exist_ok=True)
+                (directory / f"{pod.metadata.name}-{container.name}.log").write_text(text)
+                kept += 1
+    return kept

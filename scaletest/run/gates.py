@@ -1,0 +1,244 @@
+"""The gates: each covers one hop that BigFleet owns (ADR-0054). Data here, judged by one pure function.
+
+The only place where a gate's query is written. `{w}` is the window in seconds. No query turns absence into a value:
+a series that is missing, NaN or infinite is no data, and no data is never a pass.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from scaletest.model.plan import Plan
+
+Verdict = Literal["pass", "fail", "no-data", "saturated", "skipped"]
+
+# A reading of a metric that was not measured (ADR-0017).
+UNMEASURED_VALUE = -1.0
+# Of the Pods asked for, so many must be alive as demand throughout the soak.
+LOAD_FRACTION = 0.999
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One bar. `least` bars fail below the bound, others above it."""
+
+    key: str
+    title: str
+    query: str
+    bound: float
+    least: bool = False
+    # A cumulative count; what it grew by over the window is the number of observations behind the value.
+    count: str = ""
+    # The histogram behind a quantile; a quantile at its highest finite bucket is saturated.
+    histogram: str = ""
+    # Held bars are the same at every size (ADR-0028); scaled ones grow with the fleet.
+    held: bool = False
+
+    def windowed(self, seconds: int) -> str:
+        return self.query.replace("{w}", f"{seconds}s")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was measured for a gate."""
+
+    value: float | None
+    observations: int | None = None
+    # Highest finite bucket of the gate's histogram.
+    ceiling: float | None = None
+    # Overrides the sentence when the reading itself went wrong.
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class GateRecord:
+    """A judged gate, as summary.json keeps it."""
+
+    key: str
+    title: str
+    query: str
+    value: float | None
+    bound: float
+    least: bool
+    observations: int | None
+    verdict: Verdict
+    reason: str
+    held: bool
+
+    def document(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def judge(gate: Gate, reading: Reading, window_seconds: int, min_observations: int) -> GateRecord:
+    """The verdict on one gate."""
+    verdict, reason = _verdict(gate, reading, min_observations)
+    return GateRecord(
+        key=gate.key,
+        title=gate.title,
+        query=gate.windowed(window_seconds),
+        value=reading.value,
+        bound=gate.bound,
+        least=gate.least,
+        observations=reading.observations,
+        verdict=verdict,
+        reason=reason,
+        held=gate.held,
+    )
+
+
+def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdict, str]:
+    value, seen = reading.value, reading.observations
+    if reading.problem:
+        return ("fail" if value is not None else "no-data"), reading.problem
+    if value is None:
+        return "no-data", "Prometheus has no value for it"
+    if gate.count and (seen is None or seen < min_observations):
+        return "no-data", f"{seen or 0} observations, {min_observations} are needed to judge"
+    if reading.ceiling is not None and value >= reading.ceiling:
+        return "saturated", f"beyond the histogram's last bucket ({reading.ceiling:g})"
+    holds = value >= gate.bound if gate.least else value <= gate.bound
+    relation = ("≥" if gate.least else "≤") if holds else ("<" if gate.least else ">")
+    return ("pass" if holds else "fail"), f"{value:g} {relation} {gate.bound:g}"
+
+
+def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
+    inner = f"histogram_quantile({rank}, sum by ({by}) (rate({metric}_bucket[{{w}}])))"
+    return f"{outer}({inner})" if outer else inner
+
+
+def gates_for(plan: Plan) -> list[Gate]:
+    """Every gate of a profile with its bounds, in the order of spec/harness.md §6.2."""
+    slo = plan.profile.slo
+    gates = [
+        Gate(
+            "loadgenPodsActive",
+            "demand alive throughout",
+            "min_over_time(sum(scaletest_loadgen_cr_active)[{w}:15s])",
+            bound=int(LOAD_FRACTION * plan.pods),
+            least=True,
+        ),
+        Gate(
+            "shardsReportingCycle",
+            "shards that report cycles",
+            'count(count by (pod) (bigfleet_shard_cycle_duration_seconds_count{component="shard"}))',
+            bound=plan.geometry.shards,
+            least=True,
+        ),
+        _optional(
+            slo.shard_configure_phase_p99_seconds,
+            "shardConfigurePhaseP99Seconds",
+            "configure phase p99",
+            _quantile(0.99, "bigfleet_shard_configure_phase_seconds", "le, pod", "max"),
+            count="sum(bigfleet_shard_configure_phase_seconds_count)",
+            histogram="bigfleet_shard_configure_phase_seconds",
+            held=True,
+        ),
+        _optional(
+            slo.bootstrap_success_ratio,
+            "bootstrapSuccessRatio",
+            "bootstraps that succeed",
+            'sum(rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap",outcome="success"}[{w}]))'
+            ' / sum(rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}[{w}]))',
+            least=True,
+            count='sum(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"})',
+            held=True,
+        ),
+        Gate(
+            "operatorNodeStateUpdateP99Seconds",
+            "node state published p99",
+            _quantile(0.99, "bigfleet_operator_node_state_update_duration_seconds"),
+            bound=slo.operator_node_state_update_p99_seconds,
+            count="sum(bigfleet_operator_node_state_update_duration_seconds_count)",
+            histogram="bigfleet_operator_node_state_update_duration_seconds",
+            held=True,
+        ),
+        Gate(
+            "shardShortfalls",
+            "standing shortfalls",
+            # At the end, or on three scrapes in a row anywhere in the window.
+            "(sum(bigfleet_shard_shortfalls) > 0)"
+            " or max_over_time(min_over_time(sum(bigfleet_shard_shortfalls)[15s:5s])[{w}:5s])",
+            bound=0,
+        ),
+        Gate(
+            "endToEndPodBindP50Seconds",
+            "Pod bind p50 (loose)",
+            _quantile(0.5, "bigfleet_scaletest_pod_bind_latency_steady_seconds"),
+            bound=slo.end_to_end_pod_bind_p50_seconds,
+            count="sum(bigfleet_scaletest_pod_bind_latency_steady_seconds_count)",
+            histogram="bigfleet_scaletest_pod_bind_latency_steady_seconds",
+        ),
+        Gate(
+            "shardCycleDurationP99Seconds",
+            "shard cycle p99",
+            _quantile(0.99, "bigfleet_shard_cycle_duration_seconds", "le, pod", "max"),
+            bound=slo.shard_cycle_duration_p99_seconds,
+            count="sum(bigfleet_shard_cycle_duration_seconds_count)",
+            histogram="bigfleet_shard_cycle_duration_seconds",
+        ),
+        Gate(
+            "operatorRollupP99Seconds",
+            "roll-up p99",
+            _quantile(0.99, "bigfleet_operator_rollup_duration_seconds"),
+            bound=slo.operator_rollup_p99_seconds,
+            count="sum(bigfleet_operator_rollup_duration_seconds_count)",
+            histogram="bigfleet_operator_rollup_duration_seconds",
+        ),
+        Gate(
+            "operatorAckP99Seconds",
+            "acknowledgement p99",
+            _quantile(0.99, "bigfleet_operator_acknowledge_duration_seconds"),
+            bound=slo.operator_ack_p99_seconds,
+            count="sum(bigfleet_operator_acknowledge_duration_seconds_count)",
+            histogram="bigfleet_operator_acknowledge_duration_seconds",
+        ),
+        Gate(
+            "coordinatorApplyErrorRate",
+            "coordinator write errors",
+            'sum(rate(bigfleet_coordinator_apply_total{outcome=~"error|fsm_error"}[{w}]))'
+            " / sum(rate(bigfleet_coordinator_apply_total[{w}]))",
+            bound=slo.coordinator_apply_error_rate,
+        ),
+        Gate(
+            "operatorOutboxDropsPerSec",
+            "operator outbox drops",
+            "sum(rate(bigfleet_operator_outbox_dropped_total[{w}]))",
+            bound=0,
+        ),
+    ]
+    return [gate for gate in gates if gate is not None]
+
+
+def _optional(bound: float | None, key: str, title: str, query: str, **rest: Any) -> Gate | None:
+    return Gate(key, title, query, bound, **rest) if bound is not None else None
+
+
+# Counted by raw differences, not by rate(): extrapolation invents or hides small counts (spec/harness.md §6.4).
+RECLAIMS_QUERY = 'sum(bigfleet_shard_actions_total{kind="Reclaim"})'
+RECLAIM_QUIET_SECONDS = 30
+
+
+def reclaim_gate(plan: Plan) -> Gate:
+    """Phase 3 only shrinks, so it must be inert at steady demand."""
+    return Gate(
+        "reclaimActionsDuringSoak",
+        "reclaims at steady demand",
+        RECLAIMS_QUERY,
+        bound=plan.profile.slo.max_reclaim_actions_during_soak,
+    )
+
+
+# Written to summary.json for people, never judged (spec/harness.md §6.3).
+INFORMATIONAL = {
+    "shardShortfallsMax": "max_over_time(sum(bigfleet_shard_shortfalls)[{w}:5s])",
+    "internalBindingLatencyP99Seconds": _quantile(0.99, "bigfleet_scaletest_pod_bind_latency_steady_seconds"),
+    "internalBindingLatencyMaxSeconds": "max(bigfleet_scaletest_pod_bind_latency_steady_max_seconds)",
+    "shardConfigurePhaseP50Seconds": _quantile(0.5, "bigfleet_shard_configure_phase_seconds"),
+    "shardRequestBootstrapP99Seconds": _quantile(0.99, "bigfleet_shard_request_bootstrap_seconds"),
+    "upcomingToNodeP99Seconds": _quantile(0.99, "bigfleet_scaletest_node_creator_upcoming_to_node_latency_seconds"),
+    "coordinatorApplyOpsPerSec": "sum(rate(bigfleet_coordinator_apply_total[{w}]))",
+    "loadgenPodsBoundPerSec": "sum(rate(bigfleet_scaletest_pod_bind_latency_steady_seconds_count[{w}]))",
+    "machinesLost": "sum(bigfleet_provider_losses_total)",
+    "provisions": 'sum(bigfleet_shard_actions_total{kind="Provision"})',
+    "bootstraps": 'sum(bigfleet_shard_actions_total{kind="Bootstrap"})',
+    "podsBound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
+}

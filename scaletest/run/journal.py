@@ -1,0 +1,43 @@
+"""The run's diary: every step, poll and gate with its time, to events.jsonl and to whoever watches."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the diary."""
+
+    unix_seconds: float
+    elapsed_seconds: float
+    phase: str
+    message: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class Journal:
+    """Appends to events.jsonl as things happen, so that a crash loses nothing."""
+
+    def __init__(self, path: Path, watcher: Callable[[Event], None], clock: Callable[[], float] = time.time) -> None:
+        self._file = path.open("a", buffering=1)
+        self._watcher = watcher
+        self._clock = clock
+        self._started = clock()
+
+    @property
+    def elapsed_seconds(self) -> float:
+        return self._clock() - self._started
+
+    def say(self, phase: str, message: str, **fields: Any) -> None:
+        now = self._clock()
+        event = Event(now, now - self._started, phase, message, fields)
+        record = {"time": round(now, 3), "elapsed": round(event.elapsed_seconds, 3), "phase": phase, "message": message}
+        self._file.write(json.dumps(record | fields, default=str) + "\n")
+        self._watcher(event)
+
+    def close(self) -> None:
+        self._file.close()

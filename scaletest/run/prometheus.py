@@ -1,0 +1,72 @@
+"""The run's Prometheus: instant queries, range queries, targets, snapshot. prometheus-api-client behind one port."""
+
+import asyncio
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from urllib3.util import Retry
+
+_QUERY_SECONDS = 5
+_SNAPSHOT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One series of an answer."""
+
+    labels: dict[str, str]
+    value: float
+
+
+class PrometheusUnreachable(Exception):
+    """Prometheus did not answer, or refused the query."""
+
+
+class Prometheus:
+    """Asks over TLS with the runner's own certificate. Its library is synchronous, so each call takes a thread."""
+
+    def __init__(self, url: str, tls_dir: Path) -> None:
+        session = requests.Session()
+        session.verify = str(tls_dir / "ca.crt")
+        session.cert = (str(tls_dir / "tls.crt"), str(tls_dir / "tls.key"))
+        session.trust_env = False
+        self.url = url
+        self._session = session
+        # Settle and soak poll anyway, so a failed query is an answer, not something to repeat in place.
+        self._connection = PrometheusConnect(
+            url=url, session=session, retry=Retry(total=0), timeout=_QUERY_SECONDS, method="POST"
+        )
+
+    async def samples(self, query: str, at: float | None = None) -> list[Sample]:
+        """All series of an instant query, NaN and infinities included."""
+        params = {"time": f"{at:.3f}"} if at is not None else None
+        answer = await self._call(self._connection.custom_query, query, params)
+        return [Sample(row["metric"], float(row["value"][1])) for row in answer]
+
+    async def value(self, query: str, at: float | None = None) -> float | None:
+        """The one finite number that a query yields; None if there is none."""
+        found = await self.samples(query, at)
+        if len(found) != 1 or not math.isfinite(found[0].value):
+            return None
+        return found[0].value
+
+    async def snapshot(self) -> str:
+        """Write the TSDB, head included, and return the snapshot's name."""
+
+        def take() -> str:
+            answer = self._session.post(f"{self.url}/api/v1/admin/tsdb/snapshot", timeout=_SNAPSHOT_SECONDS)
+            answer.raise_for_status()
+            return str(answer.json()["data"]["name"])
+
+        return str(await self._call(take))
+
+    async def _call(self, function: Any, *arguments: Any) -> Any:
+        try:
+            return await asyncio.to_thread(function, *arguments)
+        except (requests.RequestException, PrometheusApiClientException, OSError) as error:
+            raise PrometheusUnreachable(f"Prometheus at {self.url}: {error}") from error

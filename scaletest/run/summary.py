@@ -1,0 +1,84 @@
+"""summary.json: the runbook's keys, plus what a reader needs to trust them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaletest.model.plan import Plan
+from scaletest.run.gates import UNMEASURED_VALUE, GateRecord
+from scaletest.run.hops import HopReading
+from scaletest.run.outcome import Outcome
+from scaletest.run.soak import SoakWindow
+
+
+@dataclass
+class RunFacts:
+    """What a run learns about itself on the way."""
+
+    plan: Plan
+    run_id: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    soak: SoakWindow | None = None
+    gates: list[GateRecord] = field(default_factory=list)
+    hops: list[HopReading] = field(default_factory=list)
+    informational: dict[str, float] = field(default_factory=dict)
+    snapshot: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def timing(self, step: str) -> Iterator[None]:
+        """Record how long a step took, however it ended."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = round(time.monotonic() - started, 3)
+
+
+def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
+    """The document. Finite numbers only; −1 is a metric that was not measured (ADR-0017)."""
+    plan, geometry = facts.plan, facts.plan.geometry
+    gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.gates}
+    ramp = facts.seconds.get("settle", 0.0)
+    return {
+        "runId": facts.run_id,
+        "profile": plan.profile_name,
+        "substrate": plan.substrate_name,
+        "target": {"context": plan.substrate_name, "kind": plan.substrate.host_kind},
+        "cost": {
+            "estimatedUsd": round(plan.cost.soak_usd, 2),
+            "estimatedRunUsd": round(plan.cost.run_usd, 2),
+            "hours": round(plan.cost.soak_hours, 3),
+        },
+        "scale": {
+            "kwokClusters": geometry.kwok_clusters,
+            "podsPerCluster": geometry.pods_per_cluster,
+            "totalPods": plan.pods,
+            "machines": plan.profile.scale.machines,
+            "machinesDemanded": plan.fleet.demanded,
+            "shards": geometry.shards,
+            "hosts": geometry.hosts,
+            "seeded": plan.document()["seeded"],
+        },
+        "seed": plan.seed,
+        "seconds": facts.seconds,
+        "ramp": {"seconds": ramp, "podsPerSec": round(plan.pods / ramp, 2) if ramp else 0.0},
+        "windows": {
+            "soakStart": facts.soak.start if facts.soak else None,
+            "soakEnd": facts.soak.end if facts.soak else None,
+            "gateWindowSeconds": plan.window_seconds,
+        },
+        "metrics": facts.informational | gate_values,
+        "gates": [record.document() for record in facts.gates],
+        "unmeasuredSLOs": [g.key for g in facts.gates if g.verdict in ("no-data", "saturated")],
+        "hops": [
+            {"row": r.hop.row, "name": r.hop.name, "actor": r.hop.actor, "query": r.hop.query, "passed": r.passed}
+            for r in facts.hops
+        ],
+        "snapshot": facts.snapshot,
+        "passed": outcome.passed,
+        "exitCode": outcome.exit_code,
+        "failure": outcome.headline,
+        "failures": [{"exitCode": code, "reason": sentence} for code, sentence in outcome.failures],
+    }

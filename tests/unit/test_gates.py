@@ -1,0 +1,94 @@
+"""Verdicts: never green by accident."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaletest.run.gates import Gate, Reading, gates_for, judge, reclaim_gate
+from tests.unit.plans import smoke_plan
+
+AT_MOST = Gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")
+AT_LEAST = Gate("ratio", "ratio", "q", bound=0.99, least=True, count="n")
+
+
+def verdict(gate: Gate, reading: Reading) -> str:
+    return judge(gate, reading, window_seconds=60, min_observations=10).verdict
+
+
+def test_a_value_within_its_bound_passes() -> None:
+    assert verdict(AT_MOST, Reading(4.9, 100, 327.0)) == "pass"
+    assert verdict(AT_LEAST, Reading(0.99, 100)) == "pass"
+
+
+def test_a_value_beyond_its_bound_fails() -> None:
+    assert verdict(AT_MOST, Reading(5.1, 100, 327.0)) == "fail"
+    assert verdict(AT_LEAST, Reading(0.98, 100)) == "fail"
+
+
+def test_no_value_is_no_data() -> None:
+    assert verdict(AT_MOST, Reading(None, 100)) == "no-data"
+
+
+def test_too_few_observations_are_no_data_and_say_how_many() -> None:
+    record = judge(AT_MOST, Reading(0.1, 9, 327.0), 60, min_observations=10)
+    assert record.verdict == "no-data"
+    assert "9 observations" in record.reason
+
+
+def test_observations_that_could_not_be_counted_are_no_data() -> None:
+    assert verdict(AT_MOST, Reading(0.1, None, 327.0)) == "no-data"
+
+
+def test_a_quantile_in_the_last_bucket_is_saturated_even_below_its_bound() -> None:
+    roomy = Gate("cycle", "cycle", "q", bound=100.0, count="n", histogram="h")
+    assert verdict(roomy, Reading(8.192, 100, 8.192)) == "saturated"
+
+
+def test_a_problem_with_the_reading_is_never_a_pass() -> None:
+    assert verdict(AT_MOST, Reading(None, problem="Prometheus is gone")) == "no-data"
+    assert verdict(reclaim_gate(smoke_plan()), Reading(3, problem="reclaims never paused")) == "fail"
+
+
+@given(
+    value=st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
+    observations=st.one_of(st.none(), st.integers(0, 1000)),
+    ceiling=st.one_of(st.none(), st.floats(0.001, 1000)),
+)
+def test_a_pass_always_has_a_value_within_bound_and_enough_observations(
+    value: float | None, observations: int | None, ceiling: float | None
+) -> None:
+    if verdict(AT_MOST, Reading(value, observations, ceiling)) == "pass":
+        assert value is not None and value <= AT_MOST.bound
+        assert observations is not None and observations >= 10
+        assert ceiling is None or value < ceiling
+
+
+def test_every_gate_that_dev_profiles_require_is_there_with_its_bound() -> None:
+    keys = {gate.key: gate.bound for gate in [*gates_for(smoke_plan()), reclaim_gate(smoke_plan())]}
+    assert keys == {
+        "loadgenPodsActive": 79,
+        "shardsReportingCycle": 1,
+        "shardConfigurePhaseP99Seconds": 15,
+        "bootstrapSuccessRatio": 0.99,
+        "operatorNodeStateUpdateP99Seconds": 5,
+        "shardShortfalls": 0,
+        "endToEndPodBindP50Seconds": 30,
+        "shardCycleDurationP99Seconds": 5,
+        "operatorRollupP99Seconds": 2,
+        "operatorAckP99Seconds": 30,
+        "coordinatorApplyErrorRate": 0.001,
+        "operatorOutboxDropsPerSec": 0,
+        "reclaimActionsDuringSoak": 5,
+    }
+
+
+def test_no_query_turns_absence_into_a_value() -> None:
+    for gate in gates_for(smoke_plan()):
+        assert "vector(" not in gate.query
+
+
+def test_windows_are_written_into_queries() -> None:
+    gate = next(gate for gate in gates_for(smoke_plan()) if gate.key == "operatorRollupP99Seconds")
+    assert "[60s]" in gate.windowed(60)
+    assert not math.isnan(gate.bound)
