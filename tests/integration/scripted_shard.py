@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -10,7 +11,7 @@ import grpc
 from bigfleet.api.v1alpha1.provider_pb2 import Resources
 from bigfleet.api.v1alpha1.shard_pb2 import Acknowledgement, NodeStateUpdate, OperatorMessage, ShardMessage
 from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardServicer, add_ShardServicer_to_server
-from bigfleet.security import GRPC_OPTIONS
+from bigfleet.security import GRPC_OPTIONS, Identity, peer_identity, server_credentials
 
 PATIENCE_SECONDS = 15
 
@@ -18,7 +19,8 @@ PATIENCE_SECONDS = 15
 class ShardSide:
     """One session as the shard sees it. `hello` has been received and acknowledged."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer: Identity | None) -> None:
+        self.peer = peer
         self._inbox: asyncio.Queue[OperatorMessage] = asyncio.Queue()
         self.outbox: asyncio.Queue[ShardMessage] = asyncio.Queue()
         self.hello: OperatorMessage | None = None
@@ -72,7 +74,7 @@ class ScriptedShard(ShardServicer):
     async def Session(  # noqa: N802, the name is gRPC's
         self, request_iterator: AsyncIterator[OperatorMessage], context: Any
     ) -> AsyncIterator[ShardMessage]:
-        side = ShardSide()
+        side = ShardSide(peer_identity(context))
 
         async def read() -> None:
             async for message in request_iterator:
@@ -90,11 +92,14 @@ class ScriptedShard(ShardServicer):
 
 
 @asynccontextmanager
-async def serving(shard: ScriptedShard, address: str) -> AsyncIterator[None]:
+async def serving(shard: ScriptedShard, address: str, tls_dir: Path | None = None) -> AsyncIterator[None]:
     """Listen on `address`; leaving the context breaks every session at once, as a crash would."""
     server = grpc.aio.server(options=GRPC_OPTIONS)
     add_ShardServicer_to_server(shard, server)
-    server.add_insecure_port(address)
+    if tls_dir:
+        server.add_secure_port(address, server_credentials(tls_dir))
+    else:
+        server.add_insecure_port(address)
     await server.start()
     try:
         yield

@@ -10,16 +10,22 @@ from typing import Any
 import aiohttp
 import pytest
 from google.protobuf import json_format
+from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1.shard_pb2 import (
     Acknowledgement,
     AvailableCapacityUpdate,
     BootstrapRequest,
+    NodeStateUpdate,
     ReclaimInstruction,
 )
 from bigfleet.kube import KubeClient, NotFound, Object
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES
 from bigfleet.operator import OperatorOptions, serve
+from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.nodestates import NodeStates
+from bigfleet.security import Identity
+from bigfleet.security.authority import Authority
 from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, ApiServer, eventually, free_ports
 from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
 
@@ -315,6 +321,49 @@ async def test_a_shard_that_comes_back_gets_the_whole_demand_again(apiserver: Ap
             return await world.metric("bigfleet_operator_session_reconnects_total") >= 1
 
         assert await eventually(counted)
+
+
+async def test_a_renewed_certificate_is_taken_up_without_a_restart(
+    apiserver: ApiServer, kube: KubeClient, tmp_path: Path
+) -> None:
+    authority = Authority.create("test")
+    authority.issue(Identity("shard", "shard-0"), dns_names=["shard.bigfleet"]).write(tmp_path / "shard")
+
+    def enrol() -> None:
+        authority.issue(Identity("cluster", CLUSTER)).write(tmp_path / "operator")
+
+    enrol()
+    async with (
+        operator(apiserver, kube, tls_dir=tmp_path / "operator") as world,
+        serving(world.shard, world.shard_addr, tmp_path / "shard"),
+    ):
+        side = await world.shard.session()
+        assert side.peer == Identity("cluster", CLUSTER)
+        await side.receive("rollup")
+        enrol()
+        await (await world.shard.session()).receive("rollup")
+
+
+async def test_a_failed_machines_record_goes_after_a_while_unless_it_recovers(kube: KubeClient) -> None:
+    states = NodeStates(
+        kube,
+        OperatorMetrics(CollectorRegistry()),
+        CLUSTER,
+        on_recovered=lambda node: None,
+        failed_record_seconds=0.5,
+    )
+    running = asyncio.create_task(states.run())
+    try:
+        for machine in ("dies", "recovers"):
+            states.receive(NodeStateUpdate(machine_id=machine, state="FAILED", last_error="no boot"))
+            await until_phase(kube, machine, "Failed")
+        states.receive(NodeStateUpdate(machine_id="recovers", state="CONFIGURED"))
+        await until_gone(kube, "dies")
+        record = await until_phase(kube, "recovers", "Ready")
+        assert "lastError" not in record["status"]
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def node_with_pods(kube: KubeClient, *names: str, owner: str = "ReplicaSet") -> None:

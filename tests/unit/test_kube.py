@@ -1,16 +1,21 @@
-"""The parts of the Kubernetes client that need no apiserver: configuration, rate limit, work queue."""
+"""The parts of the Kubernetes client that need no apiserver: configuration, retries, rate limit, work queue."""
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from bigfleet.kube import KubeConfig, KubeConfigError, KubeError, WorkQueue
+from bigfleet.kube import KubeClient, KubeConfig, KubeConfigError, KubeError, TooManyRequests, WorkQueue
 from bigfleet.kube.errors import AlreadyExists, Conflict, Gone, NotFound, error_from_status
 from bigfleet.kube.ratelimit import RateLimit
+from bigfleet.kube.resources import PODS
 
 
 def kubeconfig(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
@@ -90,6 +95,64 @@ def test_a_service_account_is_reached_by_a_name_that_every_cluster_proves(
 )
 def test_statuses_become_their_errors(status: int, body: bytes, kind: type[KubeError]) -> None:
     assert type(error_from_status(status, body)) is kind
+
+
+@asynccontextmanager
+async def answering(*answers: web.Response) -> AsyncIterator[tuple[KubeClient, list[str]]]:
+    """A client of a server that gives these answers in turn, and the requests that came."""
+    asked: list[str] = []
+    pending = iter(answers)
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(f"{request.method} {request.path_qs}")
+        return next(pending)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server, KubeClient(KubeConfig(f"http://127.0.0.1:{server.port}")) as client:
+        yield client, asked
+
+
+def busy() -> web.Response:
+    return web.json_response({"reason": "TooManyRequests"}, status=429, headers={"Retry-After": "0"})
+
+
+async def test_a_busy_apiserver_is_asked_again_as_it_wishes() -> None:
+    async with answering(busy(), busy(), web.json_response({"kind": "Pod"})) as (client, asked):
+        assert await client.get(PODS, "one", "default") == {"kind": "Pod"}
+    assert len(asked) == 3
+
+
+async def test_a_busy_apiserver_is_not_asked_for_ever() -> None:
+    async with answering(*(busy() for _ in range(9))) as (client, asked):
+        with pytest.raises(TooManyRequests):
+            await client.get(PODS, "one", "default")
+    assert len(asked) == 5
+
+
+async def test_an_eviction_that_is_refused_is_the_callers_to_repeat() -> None:
+    async with answering(busy()) as (client, asked):
+        with pytest.raises(TooManyRequests):
+            await client.evict("one", "default")
+    assert asked == ["POST /api/v1/namespaces/default/pods/one/eviction"]
+
+
+async def test_a_list_whose_pages_expired_is_read_in_one_piece() -> None:
+    first = {"metadata": {"continue": "next", "resourceVersion": "1"}, "items": [1]}
+    whole = {"metadata": {"resourceVersion": "2"}, "items": [1, 2]}
+    expired = web.json_response({"reason": "Expired"}, status=410)
+    async with answering(web.json_response(first), expired, web.json_response(whole)) as (client, asked):
+        assert await client.list(PODS, "default", page=1) == ([1, 2], "2")
+    assert asked[1:] == [
+        "GET /api/v1/namespaces/default/pods?limit=1&continue=next",
+        "GET /api/v1/namespaces/default/pods",
+    ]
+
+
+async def test_an_answer_that_is_no_json_is_a_kube_error() -> None:
+    async with answering(web.Response(text="<html>")) as (client, _):
+        with pytest.raises(KubeError, match="not answered in JSON"):
+            await client.get(PODS, "one", "default")
 
 
 async def test_a_burst_goes_out_at_once_and_then_at_the_rate() -> None:

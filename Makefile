@@ -1,0 +1,66 @@
+# `make help` is the menu. Every target makes what it needs: the virtual environment, then the real binaries.
+
+PYTHON    ?= python3
+PROFILE   ?= smoke
+SUBSTRATE ?= embedded
+DURATION  ?=
+
+VENV   := .venv
+READY  := $(VENV)/.ready
+BIN    := $(VENV)/bin
+RUNNER := $(BIN)/scaletest-runner
+
+.DEFAULT_GOAL := help
+.PHONY: help tools scaletest plan test test-unit test-integration test-smoke lint proto lock clean
+
+help: ## This menu
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PROFILE=$(PROFILE) SUBSTRATE=$(SUBSTRATE) DURATION=$(or $(DURATION),the profile's) can be set for scaletest and plan."
+
+scaletest: tools ## Run a scale test: install, settle, soak, judge, keep the evidence, tear down
+	@$(RUNNER) --profile $(PROFILE) --substrate $(SUBSTRATE) $(if $(DURATION),--duration $(DURATION))
+
+plan: $(READY) ## Show what a run would install, how long it may take and what it would cost
+	@$(RUNNER) plan --profile $(PROFILE) --substrate $(SUBSTRATE) $(if $(DURATION),--duration $(DURATION))
+
+test: lint test-unit test-integration test-smoke ## Everything CI runs: lint, unit, integration, one whole smoke run
+
+test-unit: $(READY) ## Fast tests, no binaries
+	@$(BIN)/pytest -q tests/unit
+
+test-integration: tools ## Tests with the real binaries
+	@$(BIN)/pytest -q tests/integration
+
+test-smoke: tools ## The thread: a whole run, and runs with one broken hop each
+	@$(BIN)/pytest -q tests/smoke
+
+lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is current
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy bigfleet scaletest
+	@$(BIN)/lint-imports --verbose > $(VENV)/imports.log 2>&1 || (cat $(VENV)/imports.log; exit 1)
+	@$(BIN)/helm lint --quiet --set runId=lint chart
+
+tools: $(READY) ## Build the real binaries, once, into the user cache
+	@$(RUNNER) tools install
+
+proto: $(READY) ## Generate the code of bigfleet/api from its .proto files
+	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. bigfleet/api/v1alpha1/*.proto
+
+lock: ## Refresh requirements.lock from pyproject.toml
+	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+	  --no-emit-find-links --strip-extras --allow-unsafe -o requirements.lock pyproject.toml
+
+clean: ## Remove the virtual environment, results and caches of this clone (the built binaries stay)
+	@rm -rf $(VENV) results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@find bigfleet scaletest tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  (echo "Python 3.11 or later is needed; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2)
+	@echo "preparing $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+	@touch $@

@@ -1,0 +1,102 @@
+"""One hop is broken at a time, and the run says which. Two runs at once: they do not disturb each other."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scaletest.model.reading import PROFILES
+from scaletest.toolchain import ensure
+from tests.smoke.runs import FinishedRun, LiveRun, host_directories, marked_processes, run, until_gone
+
+Meddle = Callable[[LiveRun], Awaitable[None]]
+
+_AT_ONCE = 2
+
+
+async def stop_node_creator(live: LiveRun) -> None:
+    await live.reached("settle")
+    await _freeze(live, "node-creator")
+
+
+async def stop_operator(live: LiveRun) -> None:
+    await live.reached("install")
+    await _freeze(live, "operator")
+
+
+async def kill_shard(live: LiveRun) -> None:
+    await live.reached("settle")
+    kubectl = (await ensure(["kubectl"])).path("kubectl")
+    scale = ["-n", "bigfleet-scaletest", "scale", "statefulset", "bigfleet-shard", "--replicas=0"]
+    process = await asyncio.create_subprocess_exec(str(kubectl), "--kubeconfig", str(live.kubeconfig()), *scale)
+    assert await process.wait() == 0
+
+
+async def _freeze(live: LiveRun, command: str) -> None:
+    """Stop a process of the run as soon as it exists."""
+    while not (found := live.processes(command)):
+        await asyncio.sleep(0.05)
+    for pid in found:
+        os.kill(pid, signal.SIGSTOP)
+
+
+BREAKS: dict[str, tuple[list[str], Meddle | None, str]] = {
+    "provider refuses Configure": (["--set", "provider.refuseConfigure=true"], None, "hop 7 (the provider accepts"),
+    "node-creator stopped": ([], stop_node_creator, "hop 9 (UpcomingNodes become Nodes)"),
+    "operator stopped": ([], stop_operator, "hop 4 (CapacityRequests are rolled up"),
+    "shard killed": ([], kill_shard, "hop 5 (the shard knows the needs)"),
+}
+
+
+@pytest.fixture(scope="module")
+def small_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Smoke with one cluster, sixteen Pods and little patience."""
+    directory = tmp_path_factory.mktemp("profiles")
+    (directory / "archetypes").mkdir()
+    (directory / "archetypes" / "smoke.yaml").write_text((PROFILES / "archetypes" / "smoke.yaml").read_text())
+    profile = yaml.safe_load((PROFILES / "smoke.yaml").read_text())
+    profile |= {"scale": {"machines": 4, "density": 4}, "topology": {"kwokClusters": 1}, "rampBudget": "45s"}
+    path = directory / "broken.yaml"
+    path.write_text(yaml.safe_dump(profile))
+    return path
+
+
+@pytest.fixture(scope="module")
+def broken_runs(small_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, FinishedRun]:
+    outputs = tmp_path_factory.mktemp("broken")
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> FinishedRun:
+        flags, meddle, _ = BREAKS[name]
+        async with slots:
+            return await run(outputs / name.replace(" ", "-"), "--profile", str(small_profile), *flags, meddle=meddle)
+
+    async def all_of_them() -> list[FinishedRun]:
+        return await asyncio.gather(*(one(name) for name in BREAKS))
+
+    before = marked_processes(), host_directories()
+    finished = dict(zip(BREAKS, asyncio.run(all_of_them()), strict=True))
+    assert until_gone(marked_processes, before[0]) == []
+    assert until_gone(host_directories, before[1]) == []
+    return finished
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_run_says_which_hop_is_broken(broken_runs: dict[str, FinishedRun], name: str) -> None:
+    broken = broken_runs[name]
+    assert broken.exit_code == 3, broken.screen
+    assert broken.summary["exitCode"] == 3
+    assert not broken.summary["passed"]
+    assert BREAKS[name][2] in broken.summary["failure"], broken.screen
+    assert BREAKS[name][2] in broken.screen
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_run_keeps_its_evidence(broken_runs: dict[str, FinishedRun], name: str) -> None:
+    broken = broken_runs[name]
+    assert broken.summary["snapshot"]["samples"] > 0, broken.screen
+    assert any((broken.output / "logs").iterdir())
