@@ -1,8 +1,6 @@
 """The etcd member that shares this process's fate: a child that dies with us, and whose death ends us."""
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,21 +8,10 @@ from pathlib import Path
 
 import structlog
 
+from bigfleet import childprocess, parentdeath
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY
 
 _STOP_SECONDS = 5.0
-
-# A forked copy of a process with gRPC threads is no place to run Python in, so a fresh interpreter asks the kernel
-# for the death signal and then becomes etcd.
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1
-if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-    sys.exit("cannot ask for a parent-death signal")
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("the parent is already gone")
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
 
 log = structlog.get_logger(__name__)
 
@@ -105,7 +92,7 @@ async def running(options: MemberOptions) -> AsyncIterator[asyncio.subprocess.Pr
     """Start the member; stop it, gently first, on the way out."""
     options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-IS", "-c", _DIE_WITH_PARENT, str(os.getpid()), options.binary, *etcd_arguments(options)),
+        *parentdeath.dying_with_us([options.binary, *etcd_arguments(options)]),
         stdin=asyncio.subprocess.DEVNULL,
     )
     log.info("etcd member started", name=options.name, pid=process.pid, client=options.client_addr)
@@ -113,13 +100,7 @@ async def running(options: MemberOptions) -> AsyncIterator[asyncio.subprocess.Pr
         yield process
     finally:
         if process.returncode is None:
-            process.terminate()
-            try:
-                async with asyncio.timeout(_STOP_SECONDS):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+            await childprocess.stop(process.send_signal, process.wait, _STOP_SECONDS)
 
 
 async def fail_when_it_ends(process: asyncio.subprocess.Process) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from bigfleet.files import write_file
 from bigfleet.kube.errors import KubeConfigError
 
 _FOREIGN_LOGINS = ("exec", "auth-provider", "username")
@@ -72,6 +73,34 @@ class KubeConfig:
             tls_server_name="kubernetes.default.svc",
         )
 
+    def write(self, path: Path) -> None:
+        """A kubeconfig file that only we can read."""
+        write_file(path, self.to_yaml().encode(), mode=0o600)
+
+    def to_yaml(self) -> str:
+        """A kubeconfig of one context; certificates and keys are inline."""
+        cluster = {
+            "server": self.server,
+            "certificate-authority-data": _inline(self.ca_pem),
+            "tls-server-name": self.tls_server_name,
+        }
+        user = {
+            "client-certificate-data": _inline(self.client_cert_pem),
+            "client-key-data": _inline(self.client_key_pem),
+            "token": self.token,
+            "tokenFile": str(self.token_file.absolute()) if self.token_file else None,
+        }
+        name = "default"
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "clusters": [{"name": name, "cluster": _without_blanks(cluster)}],
+            "users": [{"name": name, "user": _without_blanks(user)}],
+        }
+        return yaml.safe_dump(document, sort_keys=False)
+
     def bearer_token(self) -> str | None:
         """The token to send now: a token file is read anew, because kubelets rotate it."""
         return self.token_file.read_text().strip() if self.token_file else self.token
@@ -105,3 +134,11 @@ def _material(section: Mapping[str, Any], key: str, directory: Path) -> bytes | 
     if section.get(key):
         return (directory / str(section[key])).read_bytes()
     return None
+
+
+def _inline(pem: bytes | None) -> str | None:
+    return base64.b64encode(pem).decode() if pem else None
+
+
+def _without_blanks(section: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in section.items() if value is not None}

@@ -56,6 +56,8 @@ class Unreachable(KubeError):
 class KubeConfigError(ValueError):
     """A kubeconfig that is missing something, or asks for a way of logging in that we do not have."""
 
+    exit_code = 2
+
 
 class _Status(msgspec.Struct):
     reason: str = ""

@@ -9,7 +9,7 @@ class RateLimit:
     def __init__(self, qps: float, burst: int) -> None:
         self._interval = 1 / qps
         self._burst = burst
-        self._next_free = 0.0  # when the bucket is full again, minus the burst, on the loop's clock
+        self._next_free = float("-inf")  # when the last place taken becomes free; lags `now` by an unused burst
         self._background = asyncio.Lock()
 
     async def take(self, *, background: bool = False) -> None:
@@ -22,7 +22,9 @@ class RateLimit:
             async with self._background:
                 await self.take()
             return
-        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(self.reserve(asyncio.get_running_loop().time()))
+
+    def reserve(self, now: float) -> float:
+        """Take the next place in the queue; returns how many seconds it is away."""
         self._next_free = max(self._next_free, now - self._burst * self._interval) + self._interval
-        if self._next_free > now:
-            await asyncio.sleep(self._next_free - now)
+        return max(0.0, self._next_free - now)

@@ -16,6 +16,8 @@ _TTL_SECONDS = 3600
 class TemplateError(ValueError):
     """A bootstrap template that asks for something we do not have."""
 
+    exit_code = 2
+
 
 class Bootstrap:
     """A template whose every field is known to exist: it cannot fail when a machine waits for it."""

@@ -20,6 +20,8 @@ _CONCURRENCY = 64
 _CONFLICT_TRIES = 5
 # How long people can read why a machine failed before its record goes.
 FAILED_RECORD_SECONDS = 60.0
+# A timer may fire a little before its time.
+_TIMER_SLACK_SECONDS = 0.1
 
 log = structlog.get_logger(__name__)
 
@@ -219,7 +221,7 @@ class NodeStates:
 
     def _expire_later(self, machine: str) -> None:
         self._expires_at[machine] = asyncio.get_running_loop().time() + self._failed_record_seconds
-        self._queue.add_after(machine, self._failed_record_seconds)
+        self._queue.add_after(machine, self._failed_record_seconds + _TIMER_SLACK_SECONDS)
 
     async def _counted(self, op: str, request: Awaitable[Any]) -> Any:
         try:

@@ -6,15 +6,19 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class OperatorOptions:
+    """Settings of the operator."""
+
     # The cluster's name for life: the shard keys its demand by it, and its certificate must carry it.
     cluster_id: str
     # `host:port` of the one shard that serves this cluster.
     shard_addr: str
+    # How to reach the cluster's apiserver: certificates or a token.
     kubeconfig: Path
     # `host:port` of /metrics, /healthz and /readyz.
     metrics_addr: str
-    # Requests to the cluster's apiserver: per second on average, and at once.
+    # Requests per second to the cluster's apiserver, on average.
     qps: float = 200.0
+    # Requests that may go out at once after a pause.
     burst: int = 400
     # CapacityRequests acknowledged at the same time.
     ack_concurrency: int = 64

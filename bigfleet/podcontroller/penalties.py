@@ -21,6 +21,8 @@ Defaults = Mapping[str, Mapping[str, str]]
 class DefaultsError(ValueError):
     """A file of penalty defaults that we cannot read; names the field."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True)
 class Penalties:

@@ -14,13 +14,15 @@ from bigfleet.podcontroller.penalties import load_defaults
 
 @dataclass(frozen=True)
 class PodControllerOptions:
-    """Settings, named like the flags (spec/engine.md §8)."""
+    """Settings of the pod-controller."""
 
+    # How to reach the cluster's apiserver: certificates or a token.
     kubeconfig: Path
     # `host:port` of /metrics, /healthz and /readyz.
     metrics_addr: str
-    # Requests to the cluster's apiserver: per second on average, and at once.
+    # Requests per second to the cluster's apiserver, on average.
     qps: float = 200.0
+    # Requests that may go out at once after a pause.
     burst: int = 400
     # YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations.
     priority_class_defaults: Path | None = None

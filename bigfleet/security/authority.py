@@ -1,25 +1,23 @@
 """A certificate authority for one run: it signs short-lived leaves that carry an identity."""
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from bigfleet.security.files import CA_CERTIFICATE, IdentityFiles, write_file
+from bigfleet.files import write_file
+from bigfleet.security.certificates import CertificateAuthority, KeyPair, Subject
+from bigfleet.security.files import CA_CERTIFICATE, IdentityFiles
 from bigfleet.security.identity import Identity
 
 CA_KEY = "ca.key"
 LEAF_LIFETIME = timedelta(hours=24)
 CA_LIFETIME = timedelta(days=7)
-# Hosts whose clocks differ by less than this trust a new certificate at once.
-_CLOCK_SKEW = timedelta(minutes=5)
 
 
 class BadRequest(Exception):
@@ -30,35 +28,18 @@ class BadRequest(Exception):
 class Authority:
     """The CA of one run, and its private key."""
 
-    certificate: x509.Certificate
-    _key: ec.EllipticCurvePrivateKey
+    _ca: CertificateAuthority
 
     @classmethod
     def create(cls, run_id: str, lifetime: timedelta = CA_LIFETIME) -> "Authority":
         """A new CA that no other run trusts."""
-        key = new_key()
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"bigfleet run {run_id}"[:64])])
-        now = datetime.now(UTC)
-        key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        certificate = (
-            x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _CLOCK_SKEW)
-            .not_valid_after(now + lifetime)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(key_cert_sign=True, crl_sign=True), critical=True)
-            .add_extension(key_id, critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        return cls(certificate, key)
+        return cls(CertificateAuthority.create(f"bigfleet run {run_id}"[:64], lifetime))
 
     @classmethod
     def load(cls, directory: Path) -> "Authority":
         """Read `ca.crt` and `ca.key`, e.g. from a mounted Secret."""
-        key = serialization.load_pem_private_key((directory / CA_KEY).read_bytes(), password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{CA_KEY} holds no elliptic-curve key")
-        return cls(x509.load_pem_x509_certificate((directory / CA_CERTIFICATE).read_bytes()), key)
+        pair = KeyPair((directory / CA_CERTIFICATE).read_bytes(), (directory / CA_KEY).read_bytes())
+        return cls(CertificateAuthority.load(pair))
 
     def save(self, directory: Path) -> None:
         """Write `ca.crt` and `ca.key`; the key for our eyes only."""
@@ -67,12 +48,16 @@ class Authority:
         write_file(directory / CA_CERTIFICATE, self.certificate_pem, mode=0o644)
 
     @property
+    def certificate(self) -> x509.Certificate:
+        return self._ca.certificate
+
+    @property
     def certificate_pem(self) -> bytes:
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
+        return self._ca.certificate_pem
 
     @property
     def key_pem(self) -> bytes:
-        return key_to_pem(self._key)
+        return self._ca.key_pem
 
     def sign_request(
         self,
@@ -94,7 +79,7 @@ class Authority:
             raise BadRequest("csr must hold an elliptic-curve key on P-256")
         if not owns_key:
             raise BadRequest("csr is not signed by its own key")
-        return self._sign(public_key, identity.kind, _alternative_names(identity, dns_names, ip_addresses), lifetime)
+        return self._ca.sign(public_key, _subject(identity, dns_names, ip_addresses), lifetime)
 
     def issue(
         self,
@@ -105,57 +90,15 @@ class Authority:
         lifetime: timedelta = LEAF_LIFETIME,
     ) -> IdentityFiles:
         """A new key and its certificate, for an identity that enrols with nobody (the runner's own admin)."""
-        key = new_key()
-        names = _alternative_names(identity, dns_names, ip_addresses)
-        certificate = self._sign(key.public_key(), identity.kind, names, lifetime)
-        return IdentityFiles(certificate, key_to_pem(key), self.certificate_pem)
+        return self._files(self._ca.issue(_subject(identity, dns_names, ip_addresses), lifetime))
 
     def issue_server(self, dns_name: str, ip_address: str) -> IdentityFiles:
         """A key and certificate for a server without an identity, valid as long as this CA."""
-        key = new_key()
-        names = _alternative_names(None, [dns_name], [ip_address])
-        lifetime = self.certificate.not_valid_after_utc - datetime.now(UTC)
-        return IdentityFiles(
-            self._sign(key.public_key(), dns_name, names, lifetime), key_to_pem(key), self.certificate_pem
-        )
+        subject = Subject(dns_name, dns_names=[dns_name], ip_addresses=[ip_address], serves=True)
+        return self._files(self._ca.issue(subject))
 
-    def _sign(
-        self, public_key: ec.EllipticCurvePublicKey, subject: str, names: list[x509.GeneralName], lifetime: timedelta
-    ) -> bytes:
-        now = datetime.now(UTC)
-        ca_key_id = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-        certificate = (
-            x509.CertificateBuilder(
-                issuer_name=self.certificate.subject,
-                subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]),
-                public_key=public_key,
-            )
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(max(now - _CLOCK_SKEW, self.certificate.not_valid_before_utc))
-            .not_valid_after(min(now + lifetime, self.certificate.not_valid_after_utc))
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(digital_signature=True), critical=True)
-            # Both usages: every server here is somebody's client too, and etcd's gateway dials itself.
-            .add_extension(
-                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-                critical=False,
-            )
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_key_id), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def new_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    def _files(self, pair: KeyPair) -> IdentityFiles:
+        return IdentityFiles(pair.certificate, pair.private_key, self.certificate_pem)
 
 
 def signing_request(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -167,26 +110,11 @@ def signing_request(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _alternative_names(
-    identity: Identity | None, dns_names: Iterable[str], ip_addresses: Iterable[str]
-) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity.uri)] if identity else []
-    names += [x509.DNSName(name) for name in dns_names]
-    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ip_addresses]
-    return names
-
-
-def _key_usage(
-    *, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False
-) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=digital_signature,
-        key_cert_sign=key_cert_sign,
-        crl_sign=crl_sign,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+def _subject(identity: Identity, dns_names: Iterable[str], ip_addresses: Iterable[str]) -> Subject:
+    return Subject(
+        identity.kind,
+        uris=[identity.uri],
+        dns_names=tuple(dns_names),
+        ip_addresses=tuple(ip_addresses),
+        serves=True,
     )

@@ -16,7 +16,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from bigfleet.security.authority import key_to_pem, new_key, signing_request
+from bigfleet.security.authority import signing_request
+from bigfleet.security.certificates import key_to_pem, new_key
 from bigfleet.security.enrolment import ENROL_PATH, ISSUER_NAME
 from bigfleet.security.files import IdentityFiles
 

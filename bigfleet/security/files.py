@@ -1,8 +1,9 @@
 """The three files of an identity in one directory: certificate, private key, and the CA that signed for everyone."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from bigfleet.files import write_file
 
 CERTIFICATE = "tls.crt"
 PRIVATE_KEY = "tls.key"
@@ -34,15 +35,3 @@ class IdentityFiles:
         write_file(directory / PRIVATE_KEY, self.private_key, mode=0o600)
         write_file(directory / CA_CERTIFICATE, self.ca_certificate, mode=0o644)
         write_file(directory / CERTIFICATE, self.certificate, mode=0o644)
-
-
-def write_file(path: Path, content: bytes, *, mode: int) -> None:
-    """Put a whole file in place at once, with `mode` from its first byte on."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
-import signal
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -12,6 +10,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
+from bigfleet import childprocess
+from bigfleet.parentdeath import die_with
 from scaletest.cluster.polling import poll
 from scaletest.errors import ScaletestError
 
@@ -22,8 +22,6 @@ TAIL_LINES = 40
 STOP_GRACE_SECONDS = 3.0
 _CHUNK_BYTES = 64 * 1024
 _DEATH_NOTICE_SECONDS = 0.5
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ChildDied(ScaletestError):
@@ -78,18 +76,11 @@ class Child:
 
     async def stop(self, grace_seconds: float) -> None:
         """SIGTERM, then SIGKILL when the grace is over."""
-        self._signal(signal.SIGTERM)
-        done, _ = await asyncio.wait({self.ended}, timeout=grace_seconds)
-        if not done:
-            self.kill()
-            await self.ended
+        await childprocess.stop(self._process.send_signal, lambda: asyncio.shield(self.ended), grace_seconds)
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            self._process.kill()
 
     async def _follow(self) -> int:
         output = self._process.stdout
@@ -138,13 +129,10 @@ class Children:
         return iter(self._children)
 
     async def start(self, command: Command) -> Child:
-        # Call from the main thread only: the parent-death signal fires when the thread that forked ends.
         supervisor = os.getpid()
 
         def before_exec() -> None:
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != supervisor:  # it died before the line above
-                os._exit(1)
+            die_with(supervisor)
             os.nice(command.nice)
 
         process = await asyncio.create_subprocess_exec(

@@ -10,9 +10,9 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bigfleet import daemon
+from bigfleet.files import write_file
 from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import CRDS
-from bigfleet.security.files import write_file
 from scaletest.cluster import flags
 from scaletest.cluster.canary import fly_canary
 from scaletest.cluster.children import Children

@@ -121,8 +121,8 @@ def _host(ip: str) -> str:
 
 
 def etcd(site: Site) -> Command:
-    pki, peer_url = site.pki, f"https://{_host(site.pod_ip)}:{ETCD_PEER_PORT}"
-    tls = {"cert-file": pki.certificate("etcd"), "key-file": pki.key("etcd"), "trusted-ca-file": pki.etcd_ca}
+    pki, files, peer_url = site.pki, site.pki.files("etcd"), f"https://{_host(site.pod_ip)}:{ETCD_PEER_PORT}"
+    tls = {"cert-file": files.certificate, "key-file": files.key, "trusted-ca-file": pki.etcd_ca}
     return _command(
         "etcd",
         {
@@ -156,16 +156,16 @@ def apiserver(site: Site, memory_mib: int, extra: tuple[str, ...]) -> Command:
             "endpoint-reconciler-type": "none",
             "etcd-servers": site.etcd_url,
             "etcd-cafile": pki.etcd_ca,
-            "etcd-certfile": pki.certificate("etcd-client"),
-            "etcd-keyfile": pki.key("etcd-client"),
-            "tls-cert-file": pki.certificate("kube-apiserver"),
-            "tls-private-key-file": pki.key("kube-apiserver"),
+            "etcd-certfile": pki.files("etcd-client").certificate,
+            "etcd-keyfile": pki.files("etcd-client").key,
+            "tls-cert-file": pki.files("kube-apiserver").certificate,
+            "tls-private-key-file": pki.files("kube-apiserver").key,
             "client-ca-file": pki.ca,
             # Whoever shows a certificate of this cluster may do everything; nobody else may do anything.
             "authorization-mode": "AlwaysAllow",
             "anonymous-auth": False,
             "service-account-issuer": "https://kubernetes.default.svc",
-            "service-account-key-file": pki.service_account_public,
+            "service-account-key-file": pki.service_account_key,
             "service-account-signing-key-file": pki.service_account_key,
             "disable-admission-plugins": ",".join(_ADMISSION_OFF),
             "runtime-config": ",".join(f"{api}=false" for api in _APIS_OFF),
@@ -250,8 +250,8 @@ def _serving(site: Site, name: str, port: int) -> dict[str, Any]:
     return {
         "bind-address": site.pod_ip,
         "secure-port": port,
-        "tls-cert-file": site.pki.certificate(name),
-        "tls-private-key-file": site.pki.key(name),
+        "tls-cert-file": site.pki.files(name).certificate,
+        "tls-private-key-file": site.pki.files(name).key,
         "client-ca-file": site.pki.ca,
     }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 import structlog
 
+from bigfleet.childprocess import last_lines
 from bigfleet.kube import KubeClient, KubeError
 from bigfleet.kube.resources import SERVICE_ACCOUNTS
 from scaletest.errors import HostError
@@ -138,7 +139,7 @@ class ControlPlane:
         return check
 
     def _failure(self, name: str, what: str) -> HostError:
-        tail = "\n".join(self._log_of(name).read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        tail = "\n".join(last_lines(self._log_of(name))[-_LOG_TAIL_LINES:])
         return HostError(
             f"{name} {what}; the end of its log:\n{tail}",
             hint="a busy machine needs a longer start timeout; a wrong binary shows in the log above",

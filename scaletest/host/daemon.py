@@ -128,19 +128,18 @@ def _make_kubelet(
 
 
 async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> None:
-    """Have a janitor at all times. It learns of our end when the pipe that we alone write to is closed."""
-    reading, writing = os.pipe()
+    """Have a janitor at all times. It learns of our end when the pipe that we alone write to is closed.
+
+    The kernel closes it, and nobody before: a janitor that woke up earlier would kill us in the middle of our report.
+    """
+    reading, _ = os.pipe()
     argv = [sys.executable, "-P", "-m", "scaletest.host.janitor", options.id, str(options.dir)]
     inherited = (options.status_fd, claim.socket.fileno())
-    try:
-        while True:
-            process = spawner.spawn(
-                argv, env=os.environ, cwd=Path("/"), stdin=reading, inherit=inherited, outlive_parent=True
-            )
-            log.warning("janitor ended, starting another", exit_code=await process.wait())
-    finally:
-        os.close(writing)
-        os.close(reading)
+    while True:
+        process = spawner.spawn(
+            argv, env=os.environ, cwd=Path("/"), stdin=reading, inherit=inherited, outlive_parent=True
+        )
+        log.warning("janitor ended, starting another", exit_code=await process.wait())
 
 
 async def _until_told_to_stop() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import scaletest
+from bigfleet.childprocess import last_lines
 from scaletest.errors import HostError, Leftovers
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER
@@ -191,5 +192,5 @@ class EmbeddedHost:
         return self.logs_dir / "hostd.log"
 
     def _silent(self, what: str) -> HostError:
-        tail = self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:] if self._log.exists() else []
+        tail = last_lines(self._log)[-_LOG_TAIL_LINES:]
         return HostError("\n".join([f"the embedded host {what}; the end of its log:", *tail]))

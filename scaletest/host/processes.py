@@ -2,17 +2,18 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-_PR_SET_PDEATHSIG = 1
+from bigfleet import childprocess
+from bigfleet.parentdeath import die_with, prctl
+
 _PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Process:
@@ -38,13 +39,7 @@ class Process:
 
     async def stop(self, grace_seconds: float) -> int:
         """SIGTERM, then SIGKILL when the grace is over."""
-        self.signal(signal.SIGTERM)
-        # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the result.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                return await self.wait()
-        self.signal(signal.SIGKILL)
-        return await self.wait()
+        return await childprocess.stop(self.signal, self.wait, grace_seconds)
 
     def exited(self, code: int) -> None:
         if self.running:
@@ -60,7 +55,7 @@ class Spawner:
 
     def __init__(self) -> None:
         self._children: dict[int, Process] = {}
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
 
     def spawn(
@@ -75,13 +70,6 @@ class Spawner:
         outlive_parent: bool = False,
     ) -> Process:
         """Start `argv`, found through the PATH of `env`. Raises OSError if it cannot be executed."""
-        parent = os.getpid()
-
-        def die_with_parent() -> None:
-            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # the parent died before the signal was armed
-                os._exit(1)
-
         started = subprocess.Popen(
             argv,
             env=dict(env),
@@ -91,7 +79,7 @@ class Spawner:
             stderr=subprocess.STDOUT if output != subprocess.DEVNULL else output,
             start_new_session=True,
             pass_fds=tuple(inherit),
-            preexec_fn=None if outlive_parent else die_with_parent,
+            preexec_fn=None if outlive_parent else partial(die_with, os.getpid()),
         )
         process = Process(started.pid)
         self._children[started.pid] = process
@@ -113,8 +101,3 @@ class Spawner:
             process = self._children.pop(pid, None)
             if process:
                 process.exited(os.waitstatus_to_exitcode(status))
-
-
-def _prctl(option: int, value: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl failed")

@@ -14,6 +14,8 @@ class Ground(Protocol):
 
     kubeconfig: Path
     kind: str
+    # For the runner's own keys (0700); it goes away with the ground, even when the runner is killed.
+    private_dir: Path
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:
         """`host:port` at which the runner reaches a pod."""
@@ -33,6 +35,8 @@ class EmbeddedGround:
         self._host = host
         self._closing = closing
         self.kubeconfig = host.kubeconfig
+        self.private_dir = host.dir / "runner"
+        self.private_dir.mkdir(mode=0o700)
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:
         return f"{await api.pod_ip(pod)}:{port}"

@@ -4,8 +4,6 @@ pyhelm3's own `Command.run` cannot be cancelled cleanly and logs its arguments (
 """
 
 import asyncio
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from pyhelm3 import Client
 from pyhelm3 import errors as helm_errors
 from pyhelm3.command import Command
 
+from bigfleet import childprocess
 from scaletest.errors import HelmError
 
 _TERM_SECONDS = 10
@@ -37,26 +36,13 @@ class ExecCommand(Command):  # type: ignore[misc]
         )
         try:
             stdout, stderr = await process.communicate(input)
-        except asyncio.CancelledError:
-            await _stop_group(process)
-            raise
+        finally:
+            await childprocess.stop_group(process, _TERM_SECONDS)
         if process.returncode == 0:
             return stdout
         words = stderr.decode(errors="replace")
         kind = helm_errors.ReleaseNotFoundError if "release: not found" in words else helm_errors.Error
         raise kind(process.returncode, stdout, stderr)
-
-
-async def _stop_group(process: asyncio.subprocess.Process) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            await asyncio.wait_for(process.wait(), _TERM_SECONDS)
-            return
-        except ProcessLookupError:
-            return
-        except TimeoutError:
-            continue
 
 
 class Helm:

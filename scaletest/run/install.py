@@ -12,6 +12,8 @@ from scaletest.run.hostapi import RUN_CONFIG_MAP, HostApi, is_ready, waiting_rea
 from scaletest.run.journal import Journal
 
 _PROGRESS_SECONDS = 3
+# A container that ended this often will not come up by waiting for Helm's whole timeout.
+_HOPELESS_RESTARTS = 4
 
 
 async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
@@ -34,20 +36,30 @@ async def install_chart(
     try:
         while not installing.done():
             await asyncio.wait([installing], timeout=_PROGRESS_SECONDS)
-            line = _progress(await api.pods())
+            pods = await api.pods()
+            line = progress_line(pods)
             if line != last and not installing.done():
                 journal.say("install", line)
                 last = line
+            if hopeless := hopeless_container(pods):
+                raise InstallError(f"{hopeless} keeps ending", hint="the end of its log is in logs/ of the results")
         await installing
-    except InstallError:
-        journal.say("install", _progress(await api.pods()))
-        raise
     finally:
         installing.cancel()
         await asyncio.gather(installing, return_exceptions=True)
 
 
-def _progress(pods: list[Any]) -> str:
+def hopeless_container(pods: list[Any]) -> str:
+    """`pod/container` of one that ended again and again; empty if there is none."""
+    for pod in pods:
+        for status in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
+            if status.restart_count >= _HOPELESS_RESTARTS and not status.ready:
+                return f"{pod.metadata.name}/{status.name}"
+    return ""
+
+
+def progress_line(pods: list[Any]) -> str:
+    """How many pods are Ready, and what the first of the others wait for."""
     ready = sum(1 for pod in pods if is_ready(pod))
     waiting = [f"{pod.metadata.name} ({waiting_reason(pod)})" for pod in pods if not is_ready(pod)]
     awaited = "; ".join(waiting[:3]) + (f"; and {len(waiting) - 3} more" if len(waiting) > 3 else "")

@@ -4,8 +4,6 @@ Whatever happens on the way (a failure, the cap, Ctrl-C), the evidence is kept f
 """
 
 import asyncio
-import shutil
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +55,6 @@ class Run:
         self._journal = journal
         self._outcome = Outcome()
         self._facts = RunFacts(plan, options.run_id)
-        self._identity_dir = Path(tempfile.mkdtemp(prefix="scaletest-identity-"))
         self._ground: Ground | None = None
         self._api: HostApi | None = None
         self._helm: Helm | None = None
@@ -97,8 +94,6 @@ class Run:
         except asyncio.CancelledError:
             self._absorb_interrupt()
             await self._force_down()
-        finally:
-            shutil.rmtree(self._identity_dir, ignore_errors=True)
         return self._outcome
 
     async def _steps(self) -> SoakWindow:
@@ -115,11 +110,11 @@ class Run:
         with facts.timing("install"):
             self._api = api = HostApi(self._ground.kubeconfig, NAMESPACE, options.run_id)
             self._helm = Helm(options.helm, self._ground.kubeconfig, RELEASE, NAMESPACE)
-            await prepare_stage(api, options.run_id, self._identity_dir)
+            await prepare_stage(api, options.run_id, self._ground.private_dir)
             journal.say("install", f"helm install {RELEASE} -n {NAMESPACE}")
             await install_chart(self._helm, api, journal, options.chart, values, INSTALL_SECONDS)
             address = await self._ground.address(api, "prometheus-0", 9090)
-            self._prometheus = prometheus = Prometheus(f"https://{address}", self._identity_dir)
+            self._prometheus = prometheus = Prometheus(f"https://{address}", self._ground.private_dir)
             journal.say("install", "every pod is Ready")
 
         with facts.timing("settle"):
@@ -193,7 +188,7 @@ class Run:
     async def _snapshot(self, prometheus: Prometheus, api: HostApi, ground: Ground) -> None:
         try:
             sidecar = f"https://{await ground.address(api, 'prometheus-0', 9091)}"
-            counted = await keep_snapshot(prometheus, sidecar, self._identity_dir, self._options.output / SNAPSHOT)
+            counted = await keep_snapshot(prometheus, sidecar, ground.private_dir, self._options.output / SNAPSHOT)
         except (SnapshotFailed, ScaletestError) as error:
             self._outcome.add(codes.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))

@@ -73,7 +73,7 @@ class Soak:
         left = format_duration(max(0.0, start + self._plan.soak_seconds - now))
         self._journal.say(
             "soak",
-            f"{left} left · {lost or 0:g} machines lost · {bound or 0:g}/{self._plan.pods} Pods bound · "
+            f"{left} left · {lost or 0:g} machines lost · {bound or 0:g} Pods bound (target {self._plan.pods}) · "
             f"{shortfalls or 0:g} shortfalls",
             gates={gate.key: value for gate, value in zip(self._gates, values, strict=True)},
         )

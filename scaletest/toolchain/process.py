@@ -1,17 +1,16 @@
 """Commands in process groups of their own, ended as a whole when the caller is cancelled."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from bigfleet import childprocess
 
 # `go build` removes its work directory on SIGINT, which takes it a moment.
 _GRACE_SECONDS = 5.0
 _BEAT_SECONDS = 1.0
-_GROUP_POLL_SECONDS = 0.02
 
 
 class Ended(NamedTuple):
@@ -72,25 +71,4 @@ async def output_of(argv: Sequence[str | Path], *, environ: Mapping[str, str], t
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    try:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE_SECONDS):
-                await process.wait()
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        await _group_gone(process.pid)
-
-
-async def _group_gone(group: int) -> None:
-    """Wait for the killed children of our child, which only their own parent can await: until then they may write."""
-    with suppress(TimeoutError, ProcessLookupError):
-        async with asyncio.timeout(_GRACE_SECONDS):
-            while True:
-                os.killpg(group, 0)
-                await asyncio.sleep(_GROUP_POLL_SECONDS)
+    await childprocess.stop_group(process, _GRACE_SECONDS, first=signal.SIGINT)

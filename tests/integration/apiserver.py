@@ -1,9 +1,8 @@
 """A real etcd and kube-apiserver on loopback, with our CRDs (fixtures `apiserver` and `kube`)."""
 
 import asyncio
-import ctypes
+import os
 import secrets
-import signal
 import socket
 import ssl
 import subprocess
@@ -18,10 +17,9 @@ from typing import TypeVar
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 import bigfleet.api
+from bigfleet.files import write_file
 from bigfleet.kube import KubeClient, KubeConfig, KubeError
 from bigfleet.kube.resources import (
     AVAILABLE_CAPACITIES,
@@ -33,6 +31,8 @@ from bigfleet.kube.resources import (
     UPCOMING_NODES,
     Resource,
 )
+from bigfleet.parentdeath import die_with
+from bigfleet.security.certificates import service_account_key_pem
 from scaletest import toolchain
 
 T = TypeVar("T")
@@ -42,7 +42,6 @@ DISRUPTION_BUDGETS = Resource("poddisruptionbudgets", "policy")
 _START_SECONDS = 60
 _STOP_SECONDS = 20
 _CRD_FILES = Path(bigfleet.api.__path__[0]) / "crds"
-_PR_SET_PDEATHSIG = 1
 
 
 class ApiServer:
@@ -53,8 +52,10 @@ class ApiServer:
         self._tools = tools
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._port, self._etcd_port, self._etcd_peer_port = free_ports(3)
+        self._url = f"https://127.0.0.1:{self._port}"
         self._token = secrets.token_urlsafe(24)
         self.kubeconfig = directory / "kubeconfig"
+        self._certificate = directory / "serving" / "apiserver.crt"  # the apiserver signs one for itself
 
     @property
     def config(self) -> KubeConfig:
@@ -71,17 +72,20 @@ class ApiServer:
             "--unsafe-no-fsync",
             "--log-level=error",
         )
-        self.start_apiserver()
+        self.launch_apiserver()
+        self.await_ready()
+        KubeConfig(self._url, ca_pem=self._certificate.read_bytes(), token=self._token).write(self.kubeconfig)
         asyncio.run(self._install_crds())
 
-    def start_apiserver(self) -> None:
+    def launch_apiserver(self) -> None:
+        """Call from the main thread: what is launched dies with the thread that did it."""
         self._launch(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self._port}",
-            f"--cert-dir={self._directory / 'serving'}",
+            f"--cert-dir={self._certificate.parent}",
             f"--token-auth-file={self._directory / 'tokens.csv'}",
             "--authorization-mode=AlwaysAllow",
             "--anonymous-auth=false",
@@ -92,7 +96,6 @@ class ApiServer:
             f"--service-account-key-file={self._directory / 'sa.key'}",
             f"--service-account-signing-key-file={self._directory / 'sa.key'}",
         )
-        self._await_ready()
 
     def stop_apiserver(self) -> None:
         """Kill it: watches break in the middle, as in a crash."""
@@ -117,44 +120,23 @@ class ApiServer:
                 stdout=log,
                 stderr=log,
                 cwd=self._directory,
-                preexec_fn=_die_with_parent,
+                preexec_fn=partial(die_with, os.getpid()),
             )
 
     def _write_credentials(self) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        (self._directory / "sa.key").write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-            )
-        )
-        (self._directory / "tokens.csv").write_text(f'{self._token},tester,tester,"system:masters"\n')
-        cluster = {
-            "server": f"https://127.0.0.1:{self._port}",
-            "certificate-authority": "serving/apiserver.crt",  # the apiserver signs one for itself
-        }
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "tester"}}],
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "tester", "user": {"token": self._token}}],
-        }
-        self.kubeconfig.touch(mode=0o600)
-        self.kubeconfig.write_text(yaml.safe_dump(document))
+        write_file(self._directory / "sa.key", service_account_key_pem(), mode=0o600)
+        tokens = f'{self._token},tester,tester,"system:masters"\n'
+        write_file(self._directory / "tokens.csv", tokens.encode(), mode=0o600)
 
-    def _await_ready(self) -> None:
-        certificate = self._directory / "serving" / "apiserver.crt"
-        request = urllib.request.Request(
-            f"https://127.0.0.1:{self._port}/readyz", headers={"Authorization": f"Bearer {self._token}"}
-        )
+    def await_ready(self) -> None:
+        request = urllib.request.Request(f"{self._url}/readyz", headers={"Authorization": f"Bearer {self._token}"})
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
             for name, process in self._running.items():
                 if process.poll() is not None:
                     pytest.fail(f"{name} ended:\n{(self._directory / f'{name}.log').read_text()[-2000:]}")
             try:
-                context = ssl.create_default_context(cafile=str(certificate))
+                context = ssl.create_default_context(cafile=str(self._certificate))
                 with urllib.request.urlopen(request, timeout=5, context=context):
                     return
             except (OSError, urllib.error.URLError):
@@ -208,7 +190,3 @@ def free_ports(count: int) -> list[int]:
     for listener in listeners:
         listener.close()
     return ports
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +53,6 @@ class Kubectl:
                     await asyncio.sleep(0.1)
         except TimeoutError:
             pytest.fail(f"not in {seconds} s: {' '.join(arguments)}; last seen: {json.dumps(found, indent=1)}")
-
-
-async def eventually(condition: Callable[[], Awaitable[bool] | bool], seconds: float = 20) -> None:
-    """Return once the condition holds."""
-    async with asyncio.timeout(seconds):
-        while True:
-            holds = condition()
-            if holds if isinstance(holds, bool) else await holds:
-                return
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,11 @@
 """A fake provider on a real socket, and the two clients it has: a shard and the clusters' phone-home streams."""
 
-import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import grpc
@@ -17,11 +17,12 @@ from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import CapacityType, Machine, MachineState, invariant_violation
 from bigfleet.provider.latency import Latencies, Latency
 from bigfleet.provider.server import ProviderOptions, RunningProvider, running
-
-Found = TypeVar("Found")
+from tests import patience
 
 INSTANT = Latencies(*[Latency(0, 0)] * 4)
 CLUSTER = "kwok-cluster-0"
+# Neither the six RPCs nor metrics push, so tests ask again and again.
+eventually = partial(patience.eventually, seconds=5)
 
 FLEET: dict[str, Any] = {
     "kinds": {
@@ -155,14 +156,6 @@ async def provider_at(
         grpc.aio.insecure_channel(f"127.0.0.1:{provider.port}") as channel,
     ):
         yield ProviderClient(provider, channel, shard_id)
-
-
-async def eventually(ask: Callable[[], Awaitable[Found | None]]) -> Found:
-    """The first true answer. Neither the six RPCs nor metrics push, so this asks again and again."""
-    async with asyncio.timeout(5):
-        while not (found := await ask()):
-            await asyncio.sleep(0.01)
-    return found
 
 
 async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:

@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
 from scaletest.cluster.polling import poll
 from scaletest.model.catalog import Archetype, Size
 from scaletest.model.loadprofile import LoadProfile
+from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -140,11 +141,6 @@ async def client(cluster: Container) -> AsyncIterator[KubeClient]:
         await eventually(is_empty)
         for resource in (UPCOMING_NODES, NODES):
             await kube.raw("DELETE", resource.path())
-
-
-async def eventually(question: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        await poll(question)
 
 
 @asynccontextmanager

@@ -3,11 +3,11 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,12 @@ from bigfleet.coordinator.tenure import Tenure
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from scaletest import toolchain
+from tests import patience
+from tests.integration.apiserver import free_ports
 
 pytestmark = pytest.mark.integration
 
+eventually = partial(patience.eventually, seconds=30)
 ZONE = Domain("topology.kubernetes.io/zone", "zone-a")
 
 
@@ -47,17 +50,7 @@ def authority() -> Authority:
 
 
 def free_addresses(count: int) -> list[str]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return addresses
-
-
-async def eventually(attempt: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not await attempt():
-            await asyncio.sleep(0.02)
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 @dataclass

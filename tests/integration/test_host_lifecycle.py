@@ -22,7 +22,8 @@ from scaletest.errors import HostError
 from scaletest.host.addresses import APISERVER_PORT, CLAIM_PORT, ETCD_CLIENT_PORT, KUBELET_PORT
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import HOST_MARKER, marked
-from tests.integration.embedded_host import HOST_TOOLS, Kubectl, eventually
+from tests.integration.embedded_host import HOST_TOOLS, Kubectl
+from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
 

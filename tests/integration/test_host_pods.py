@@ -10,10 +10,12 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from bigfleet.kube import KubeConfig
 from scaletest.host.addresses import KUBELET_PORT
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import POD_MARKER, marked
-from tests.integration.embedded_host import Kubectl, eventually
+from tests.integration.embedded_host import Kubectl
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -363,10 +365,9 @@ async def test_a_pod_that_wants_the_machine_is_refused(kubectl: Kubectl) -> None
 
 async def test_the_kubelet_answers_nobody_but_the_apiserver(host: EmbeddedHost) -> None:
     url = f"https://{host.address}:{KUBELET_PORT}/containerLogs/web/web-0/server"
-    pki = host.dir / "pki"
-    anonymous = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-    other = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-    other.load_cert_chain(pki / "admin-client.crt", pki / "admin-client.key")
+    anonymous = ssl.create_default_context(cafile=str(host.dir / "pki" / "ca.crt"))
+    other = KubeConfig.from_file(host.kubeconfig).ssl_context()
+    assert other is not None
     async with aiohttp.ClientSession() as http:
         with pytest.raises(aiohttp.ClientError):
             await http.get(url, ssl=anonymous)

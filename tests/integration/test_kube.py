@@ -232,7 +232,8 @@ async def test_an_informer_survives_a_crash_of_the_apiserver(client: KubeClient,
     journal = Journal()
     async with informer(client, journal) as following:
         await asyncio.to_thread(apiserver.stop_apiserver)
-        await asyncio.to_thread(apiserver.start_apiserver)
+        apiserver.launch_apiserver()
+        await asyncio.to_thread(apiserver.await_ready)
         await client.delete(CONFIG_MAPS, "leaves", NAMESPACE)
         await client.create(CONFIG_MAPS, config_map("comes", test="crash"), NAMESPACE)
         told = await journal.until(lambda told: "+comes" in told and "-leaves" in told)

@@ -1,13 +1,9 @@
 """The operator between a real kube-apiserver and a shard on a real socket."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from google.protobuf import json_format
 from prometheus_client import CollectorRegistry
@@ -17,71 +13,20 @@ from bigfleet.api.v1alpha1.shard_pb2 import (
     AvailableCapacityUpdate,
     BootstrapRequest,
     NodeStateUpdate,
-    ReclaimInstruction,
 )
-from bigfleet.kube import KubeClient, NotFound, Object
-from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES
-from bigfleet.operator import OperatorOptions, serve
+from bigfleet.kube import KubeClient, Object
+from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.nodestates import NodeStates
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
-from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, ApiServer, eventually, free_ports
-from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
+from tests.integration.apiserver import NAMESPACE, ApiServer, eventually
+from tests.integration.operator_world import CLUSTER, World, operator, until_gone, until_phase
+from tests.integration.scripted_shard import ShardSide, serving
 
 pytestmark = pytest.mark.integration
 
-CLUSTER = "kwok-cluster-7"
 ZONE = "topology.kubernetes.io/zone"
-
-
-@dataclass(frozen=True)
-class World:
-    """A running operator and both its neighbours."""
-
-    kube: KubeClient
-    shard: ScriptedShard
-    shard_addr: str
-    metrics_addr: str
-
-    async def metric(self, series: str) -> float:
-        async with aiohttp.ClientSession() as http, http.get(f"http://{self.metrics_addr}/metrics") as response:
-            lines = (await response.text()).splitlines()
-        return next(float(line.split()[-1]) for line in lines if line.rsplit(" ", 1)[0] == series)
-
-
-@asynccontextmanager
-async def operator(
-    apiserver: ApiServer, kube: KubeClient, shard_addr: str = "", **options: Any
-) -> AsyncIterator[World]:
-    """Run an operator for the length of the context; it must live until the end."""
-    shard_port, metrics_port = free_ports(2)
-    shard_addr = shard_addr or f"127.0.0.1:{shard_port}"
-    settings = OperatorOptions(
-        cluster_id=CLUSTER,
-        shard_addr=shard_addr,
-        kubeconfig=apiserver.kubeconfig,
-        metrics_addr=f"127.0.0.1:{metrics_port}",
-        **options,
-    )
-    task = asyncio.create_task(serve(settings))
-    try:
-        yield World(kube, ScriptedShard(), shard_addr, settings.metrics_addr)
-        assert not task.done()
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-@pytest.fixture
-async def world(apiserver: ApiServer, kube: KubeClient) -> AsyncIterator[World]:
-    async with operator(apiserver, kube) as world, serving(world.shard, world.shard_addr):
-        yield world
-
-
-@pytest.fixture
-async def side(world: World) -> ShardSide:
-    return await world.shard.session()
 
 
 async def ask(kube: KubeClient, name: str, **spec: Any) -> None:
@@ -92,26 +37,6 @@ async def ask(kube: KubeClient, name: str, **spec: Any) -> None:
         "spec": {"priority": 1000, "resources": {"cpu": "500m"}} | spec,
     }
     await kube.create(CAPACITY_REQUESTS, body, NAMESPACE)
-
-
-async def until_phase(kube: KubeClient, machine: str, phase: str) -> Object:
-    async def attempt() -> Object:
-        record: Object = await kube.get(UPCOMING_NODES, f"un-{machine}")
-        assert record.get("status", {}).get("phase") == phase
-        return record
-
-    return await eventually(attempt)
-
-
-async def until_gone(kube: KubeClient, machine: str) -> None:
-    async def attempt() -> bool:
-        try:
-            await kube.get(UPCOMING_NODES, f"un-{machine}")
-        except NotFound:
-            return True
-        return False
-
-    await eventually(attempt)
 
 
 async def test_the_first_words_are_hello_and_the_whole_demand(apiserver: ApiServer, kube: KubeClient) -> None:
@@ -364,98 +289,3 @@ async def test_a_failed_machines_record_goes_after_a_while_unless_it_recovers(ku
     finally:
         running.cancel()
         await asyncio.wait([running])
-
-
-async def node_with_pods(kube: KubeClient, *names: str, owner: str = "ReplicaSet") -> None:
-    await kube.create(NODES, {"metadata": {"name": "fake-m1"}})
-    for name in names:
-        reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "1", "controller": True}
-        body = {
-            "metadata": {"name": name, "labels": {"app": "web"}, "ownerReferences": [reference]},
-            "spec": {
-                "nodeName": "fake-m1",
-                "terminationGracePeriodSeconds": 0,
-                "containers": [{"name": "main", "image": "none"}],
-            },
-        }
-        await kube.create(PODS, body, NAMESPACE)
-        await kube.patch(PODS, name, {"status": {"phase": "Running"}}, NAMESPACE, "status")
-
-
-async def test_a_reclaimed_node_is_cordoned_emptied_and_reported(world: World, side: ShardSide) -> None:
-    await node_with_pods(world.kube, "a", "b")
-    side.tell("m1", "CONFIGURED")
-    await until_phase(world.kube, "m1", "Ready")
-    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=30))
-    ack = await side.receive("reclaim_ack")
-    assert (ack.instruction_id, ack.nodes_started) == ("i1", 1)
-    report = await side.receive("drain_report")
-    assert (report.instruction_id, report.error) == ("i1", "")
-    assert (await world.kube.list(PODS, NAMESPACE))[0] == []
-    assert (await world.kube.get(NODES, "fake-m1"))["spec"]["unschedulable"] is True
-    await until_phase(world.kube, "m1", "Drained")
-    side.tell("m1", "IDLE")
-    await until_gone(world.kube, "m1")
-
-
-async def test_a_drain_waits_for_the_budget_and_leaves_daemons_alone(world: World, side: ShardSide) -> None:
-    await node_with_pods(world.kube, "guarded")
-    daemon: Object = await world.kube.get(PODS, "guarded", NAMESPACE)
-    daemon["metadata"] = {
-        "name": "daemon",
-        "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "2", "controller": True}
-        ],
-    }
-    await world.kube.create(PODS, daemon, NAMESPACE)
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "guard"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    await world.kube.create(DISRUPTION_BUDGETS, budget, NAMESPACE)
-    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["fake-m1"], grace_period_seconds=30))
-    await side.receive("reclaim_ack")
-    assert await world.kube.get(PODS, "guarded", NAMESPACE)
-    await world.kube.delete(DISRUPTION_BUDGETS, "guard", NAMESPACE)
-    assert (await side.receive("drain_report")).error == ""
-    left, _ = await world.kube.list(PODS, NAMESPACE)
-    assert [item["metadata"]["name"] for item in left] == ["daemon"]
-
-
-async def test_a_drain_that_outlasts_its_grace_says_so(world: World, side: ShardSide) -> None:
-    await node_with_pods(world.kube, "stuck")
-    finalizers = {"metadata": {"finalizers": ["test/never"]}}
-    await world.kube.patch(PODS, "stuck", finalizers, NAMESPACE)
-    side.tell("m1", "CONFIGURED")
-    await until_phase(world.kube, "m1", "Ready")
-    try:
-        side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=1))
-        report = await side.receive("drain_report")
-        assert report.error == "the grace is over and 1 pods are still on fake-m1"
-
-        async def shown() -> bool:
-            record = await until_phase(world.kube, "m1", "Draining")
-            return bool(record["status"].get("lastError") == report.error)
-
-        assert await eventually(shown)
-    finally:
-        await world.kube.patch(PODS, "stuck", {"metadata": {"finalizers": None}}, NAMESPACE)
-
-
-async def test_a_machine_that_stays_after_all_takes_pods_again(world: World, side: ShardSide) -> None:
-    await node_with_pods(world.kube)
-    for state, phase in (("CONFIGURED", "Ready"), ("DRAINING", "Draining")):
-        side.tell("m1", state)
-        await until_phase(world.kube, "m1", phase)
-    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=30))
-    await side.receive("drain_report")
-    side.tell("m1", "CONFIGURED")
-
-    async def uncordoned() -> bool:
-        node = await world.kube.get(NODES, "fake-m1")
-        return not node["spec"].get("unschedulable")
-
-    assert await eventually(uncordoned)
-    await until_phase(world.kube, "m1", "Ready")

@@ -6,8 +6,8 @@ from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.fake import Faults
 from bigfleet.provider.run_phase import SOAK
-from tests.integration.provider_client import CLUSTER, fleet_of, provider_at
-from tests.integration.shard_client import cluster_at, shard_at, small_need
+from tests.integration.provider_client import CLUSTER, ProviderClient, fleet_of, provider_at
+from tests.integration.shard_client import Cluster, cluster_at, shard_at, small_need
 
 SPECULATIVE = {"idPrefix": "spec", "kind": "small", "count": 6, "state": "Speculative"}
 IDLE = {"idPrefix": "idle", "kind": "small", "count": 4, "state": "Idle"}
@@ -67,17 +67,23 @@ async def test_a_refused_configure_is_counted_and_burns_no_machine(tmp_path: Pat
         assert cluster.machines == {}
 
 
+async def lose_a_machine(provider: ProviderClient, cluster: Cluster) -> str:
+    """The machine that served the whole demand until it was lost; no other will be lost after it."""
+    await cluster.roll_up(small_need(machines=1))
+    (lost,) = await cluster.until_configured(1)
+    provider.provider.phase.set(SOAK)
+    await cluster.until(lambda: lost in cluster.in_state(provider_pb2.FAILED))
+    provider.provider.phase.set("evidence")
+    return lost
+
+
 async def test_a_lost_machine_is_replaced_once_and_nothing_is_reclaimed(tmp_path: Path) -> None:
     async with (
         provider_at(tmp_path, fleet_of(IDLE), failure_rate_per_sec=1.0) as provider,
         shard_at(tmp_path, provider, cycle_interval_seconds=0.2) as shard,
         cluster_at(shard, provider) as cluster,
     ):
-        await cluster.roll_up(small_need(machines=1))
-        (lost,) = await cluster.until_configured(1)
-        provider.provider.phase.set(SOAK)
-        await cluster.until(lambda: lost in cluster.in_state(provider_pb2.FAILED))
-        provider.provider.phase.set("evidence")
+        lost = await lose_a_machine(provider, cluster)
         (replacement,) = await cluster.until_configured(1)
         assert replacement != lost
         assert "lost" in cluster.machines[lost].last_error
@@ -93,11 +99,7 @@ async def test_a_machine_that_heals_is_used_again_and_its_old_cluster_hears_that
         shard_at(tmp_path, provider, cycle_interval_seconds=0.2) as shard,
         cluster_at(shard, provider) as cluster,
     ):
-        await cluster.roll_up(small_need(machines=1))
-        (lost,) = await cluster.until_configured(1)
-        provider.provider.phase.set(SOAK)
-        await cluster.until(lambda: lost in cluster.in_state(provider_pb2.FAILED))
-        provider.provider.phase.set("evidence")
+        lost = await lose_a_machine(provider, cluster)
         assert await cluster.until_configured(1) == {lost}
         states = [
             (frame.node_state_update.state, frame.node_state_update.removed)

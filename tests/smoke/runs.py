@@ -31,8 +31,9 @@ class FinishedRun:
 class LiveRun:
     """A run under way, as its results folder shows it."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, pid: int) -> None:
         self._output = output
+        self.pid = pid
 
     def events(self) -> list[dict[str, Any]]:
         path = self._output / "events.jsonl"
@@ -68,7 +69,7 @@ async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | 
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    meddling = asyncio.ensure_future(meddle(LiveRun(output))) if meddle else None
+    meddling = asyncio.ensure_future(meddle(LiveRun(output, process.pid))) if meddle else None
     try:
         screen, _ = await asyncio.wait_for(process.communicate(), HANG_SECONDS)
     finally:

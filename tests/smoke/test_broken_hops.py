@@ -1,4 +1,4 @@
-"""One hop is broken at a time, and the run says which. Two runs at once: they do not disturb each other."""
+"""One hop is broken at a time, and the run says which; Ctrl-C is said too. Two runs go on at once, undisturbed."""
 
 import asyncio
 import os
@@ -44,6 +44,11 @@ async def _freeze(live: LiveRun, command: str) -> None:
         os.kill(pid, signal.SIGSTOP)
 
 
+async def interrupt(live: LiveRun) -> None:
+    await live.reached("settle")
+    os.kill(live.pid, signal.SIGINT)
+
+
 BREAKS: dict[str, tuple[list[str], Meddle | None, str]] = {
     "provider refuses Configure": (["--set", "provider.refuseConfigure=true"], None, "hop 7 (the provider accepts"),
     "node-creator stopped": ([], stop_node_creator, "hop 9 (UpcomingNodes become Nodes)"),
@@ -65,21 +70,25 @@ def small_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+INTERRUPTED = "interrupted"
+RUNS = BREAKS | {INTERRUPTED: ([], interrupt, INTERRUPTED)}
+
+
 @pytest.fixture(scope="module")
 def broken_runs(small_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, FinishedRun]:
     outputs = tmp_path_factory.mktemp("broken")
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> FinishedRun:
-        flags, meddle, _ = BREAKS[name]
+        flags, meddle, _ = RUNS[name]
         async with slots:
             return await run(outputs / name.replace(" ", "-"), "--profile", str(small_profile), *flags, meddle=meddle)
 
     async def all_of_them() -> list[FinishedRun]:
-        return await asyncio.gather(*(one(name) for name in BREAKS))
+        return await asyncio.gather(*(one(name) for name in RUNS))
 
     before = marked_processes(), host_directories()
-    finished = dict(zip(BREAKS, asyncio.run(all_of_them()), strict=True))
+    finished = dict(zip(RUNS, asyncio.run(all_of_them()), strict=True))
     assert until_gone(marked_processes, before[0]) == []
     assert until_gone(host_directories, before[1]) == []
     return finished
@@ -95,7 +104,13 @@ def test_the_run_says_which_hop_is_broken(broken_runs: dict[str, FinishedRun], n
     assert BREAKS[name][2] in broken.screen
 
 
-@pytest.mark.parametrize("name", BREAKS)
+def test_an_interrupted_run_says_so(broken_runs: dict[str, FinishedRun]) -> None:
+    stopped = broken_runs[INTERRUPTED]
+    assert stopped.exit_code == stopped.summary["exitCode"] == 130, stopped.screen
+    assert "nothing is left behind" in stopped.screen
+
+
+@pytest.mark.parametrize("name", RUNS)
 def test_a_broken_run_keeps_its_evidence(broken_runs: dict[str, FinishedRun], name: str) -> None:
     broken = broken_runs[name]
     assert broken.summary["snapshot"]["samples"] > 0, broken.screen

@@ -46,6 +46,16 @@ def wire_machine(machine_id: str, state: MachineState, cluster: str = "") -> pro
     )
 
 
+@dataclass
+class Clock:
+    """Time that stands still until a test moves it."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class ScriptedProvider:
     """Accepts every call at once, unless told to refuse or to wait. A revision is the number of changes so far."""
 

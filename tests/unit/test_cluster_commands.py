@@ -149,7 +149,7 @@ def test_every_file_of_the_pki_is_for_our_eyes_only(tmp_path: Path) -> None:
 def test_servers_prove_the_pods_address_and_the_admin_is_a_master(tmp_path: Path) -> None:
     pki = make_pki(tmp_path)
     for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "etcd"):
-        certificate = x509.load_pem_x509_certificate(pki.certificate(name).read_bytes())
+        certificate = x509.load_pem_x509_certificate(pki.files(name).certificate.read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == [POD_IP]
     admin = pki.admin()

@@ -7,7 +7,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ import pytest
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, kill_marked, marked
 from scaletest.host.processes import Process, Spawner
+from tests import patience
 
+eventually = partial(patience.eventually, seconds=10)
 ENV = {"PATH": os.defpath}
 
 
@@ -39,12 +42,6 @@ def python(script: str, **env: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", script], env=ENV | env | {"PYTHONPATH": root})
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_exit_codes_and_signals_are_told_apart(spawner: Spawner) -> None:
     assert await spawn(spawner, "exit 3").wait() == 3
     assert await spawn(spawner, "kill -9 $$").wait() == -signal.SIGKILL
@@ -57,28 +54,28 @@ async def test_a_command_that_does_not_exist_is_an_error(spawner: Spawner) -> No
 
 async def test_the_whole_group_is_signalled(spawner: Spawner, host_id: str) -> None:
     parent = spawn(spawner, "sleep 60 & sleep 60", **{HOST_MARKER: host_id})
-    await until(lambda: len(marked(**{HOST_MARKER: host_id})) == 3)
+    await eventually(lambda: len(marked(**{HOST_MARKER: host_id})) == 3)
     assert await parent.stop(grace_seconds=10) == -signal.SIGTERM
-    await until(lambda: not marked(**{HOST_MARKER: host_id}))
+    await eventually(lambda: not marked(**{HOST_MARKER: host_id}))
 
 
 async def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(spawner: Spawner, tmp_path: Path) -> None:
     deaf = spawn(spawner, f"trap '' TERM; touch {tmp_path}/deaf; while :; do sleep 1; done")
-    await until((tmp_path / "deaf").exists)
+    await eventually((tmp_path / "deaf").exists)
     assert await deaf.stop(grace_seconds=0.1) == -signal.SIGKILL
 
 
 async def test_a_child_in_another_session_is_found_by_its_marker(spawner: Spawner, host_id: str) -> None:
     parent = spawn(spawner, "setsid sleep 60 & exit 0", **{HOST_MARKER: host_id})
     assert await parent.wait() == 0
-    await until(lambda: len(marked(**{HOST_MARKER: host_id})) == 1)
+    await eventually(lambda: len(marked(**{HOST_MARKER: host_id})) == 1)
     assert kill_marked(**{HOST_MARKER: host_id}) == 1
-    await until(lambda: not marked(**{HOST_MARKER: host_id}))
+    await eventually(lambda: not marked(**{HOST_MARKER: host_id}))
 
 
 async def test_only_processes_with_every_marker_are_found(spawner: Spawner, host_id: str) -> None:
     process = spawn(spawner, "exec sleep 60", **{HOST_MARKER: host_id, "OTHER": "1"})
-    await until(lambda: bool(marked(**{HOST_MARKER: host_id})))
+    await eventually(lambda: bool(marked(**{HOST_MARKER: host_id})))
     assert marked(**{HOST_MARKER: host_id, "OTHER": "1"}) == [process.pid]
     assert marked(**{HOST_MARKER: host_id, "OTHER": "2"}) == []
     assert marked(**{HOST_MARKER: host_id[:-1]}) == []
@@ -96,18 +93,18 @@ async def test_children_die_when_their_parent_is_killed(host_id: str) -> None:
     )
     parent = python(script, **{HOST_MARKER: host_id})
     try:
-        await until(lambda: len(marked(**{HOST_MARKER: host_id})) == 2)
+        await eventually(lambda: len(marked(**{HOST_MARKER: host_id})) == 2)
     finally:
         parent.kill()
         parent.wait()
-    await until(lambda: not marked(**{HOST_MARKER: host_id}))
+    await eventually(lambda: not marked(**{HOST_MARKER: host_id}))
 
 
 async def test_cleaning_up_leaves_neither_process_nor_file(spawner: Spawner, host_id: str, tmp_path: Path) -> None:
     directory = tmp_path / "host"
     (directory / "deep").mkdir(parents=True)
     process = spawn(spawner, "setsid sleep 60 & sleep 60", **{HOST_MARKER: host_id})
-    await until(lambda: len(marked(**{HOST_MARKER: host_id})) == 3)
+    await eventually(lambda: len(marked(**{HOST_MARKER: host_id})) == 3)
     assert await asyncio.to_thread(clean_up, host_id, directory)
     assert await process.wait() == -signal.SIGKILL
     assert not marked(**{HOST_MARKER: host_id})

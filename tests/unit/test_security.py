@@ -21,7 +21,8 @@ from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.kube import NotFound
 from bigfleet.security import GRPC_OPTIONS, Identity, channel, peer_identity, require, server_credentials
-from bigfleet.security.authority import Authority, BadRequest, new_key, signing_request
+from bigfleet.security.authority import Authority, BadRequest, signing_request
+from bigfleet.security.certificates import Subject, new_key
 from bigfleet.security.enroll import EnrollOptions, EnrolmentFailed, enroll
 from bigfleet.security.enrolment import BoundPod, NotYet, Refused, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
@@ -193,14 +194,9 @@ class TestMutualTls:
 
     def client_dir(self, authority: Authority, tmp_path: Path, *uris: str) -> Path:
         directory = tmp_path / "client"
-        authority.issue(Identity("admin")).write(directory)
-        if uris != ("bigfleet://admin",):
-            files = IdentityFiles.read(directory)
-            key = serialization.load_pem_private_key(files.private_key, None)
-            assert isinstance(key, ec.EllipticCurvePrivateKey)
-            names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris] or [x509.DNSName("x")]
-            pem = authority._sign(key.public_key(), "test", names, timedelta(hours=1))
-            IdentityFiles(pem, files.private_key, files.ca_certificate).write(directory)
+        subject = Subject("test", uris=uris, dns_names=[] if uris else ["x"], serves=True)
+        pair = authority._ca.issue(subject)
+        IdentityFiles(pair.certificate, pair.private_key, authority.certificate_pem).write(directory)
         return directory
 
     async def remove(

@@ -7,13 +7,7 @@ import pytest
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine import ActionKind
 from bigfleet.shard.holds import Holds
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.shard_world import Clock
 
 
 @pytest.fixture

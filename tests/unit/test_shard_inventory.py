@@ -6,6 +6,7 @@ import pytest
 
 from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
 from bigfleet.shard.inventory import IllegalTransition, Inventory, Rejected
+from tests.unit.shard_world import Clock
 
 IDLE = Machine("m", MachineState.IDLE, host="h", capacity_type=CapacityType.ON_DEMAND, instance_type="big", zone="z")
 ASSIGNED = Assignment(priority=5, interruption_dollars=8.0, fingerprint="p=5", group="g")
@@ -13,16 +14,9 @@ CONFIGURED = replace(IDLE, state=MachineState.CONFIGURED, cluster="c", assignmen
 FAILED = replace(IDLE, state=MachineState.FAILED, host="", last_error="lost")
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

@@ -1,0 +1,123 @@
+"""Reclaims carried out by the operator on a real kube-apiserver."""
+
+import pytest
+
+from bigfleet.api.v1alpha1.shard_pb2 import ReclaimInstruction
+from bigfleet.kube import KubeClient, Object
+from bigfleet.kube.resources import NODES, PODS
+from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, eventually
+from tests.integration.operator_world import World, until_gone, until_phase
+from tests.integration.scripted_shard import ShardSide
+
+pytestmark = pytest.mark.integration
+
+
+async def node_with_pods(kube: KubeClient, *names: str, owner: str = "ReplicaSet") -> None:
+    await kube.create(NODES, {"metadata": {"name": "fake-m1"}})
+    for name in names:
+        reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "1", "controller": True}
+        body = {
+            "metadata": {"name": name, "labels": {"app": "web"}, "ownerReferences": [reference]},
+            "spec": {
+                "nodeName": "fake-m1",
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "main", "image": "none"}],
+            },
+        }
+        await kube.create(PODS, body, NAMESPACE)
+        await kube.patch(PODS, name, {"status": {"phase": "Running"}}, NAMESPACE, "status")
+
+
+async def refusals(kube: KubeClient) -> float:
+    """How many evictions the apiserver has answered with 429."""
+    lines = (await kube.raw("GET", "/metrics")).decode().splitlines()
+    return sum(
+        float(line.split()[-1])
+        for line in lines
+        if line.startswith("apiserver_request_total") and 'code="429"' in line and 'subresource="eviction"' in line
+    )
+
+
+async def test_a_reclaimed_node_is_cordoned_emptied_and_reported(world: World, side: ShardSide) -> None:
+    await node_with_pods(world.kube, "a", "b")
+    side.tell("m1", "CONFIGURED")
+    await until_phase(world.kube, "m1", "Ready")
+    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=30))
+    ack = await side.receive("reclaim_ack")
+    assert (ack.instruction_id, ack.nodes_started) == ("i1", 1)
+    report = await side.receive("drain_report")
+    assert (report.instruction_id, report.error) == ("i1", "")
+    assert (await world.kube.list(PODS, NAMESPACE))[0] == []
+    assert (await world.kube.get(NODES, "fake-m1"))["spec"]["unschedulable"] is True
+    await until_phase(world.kube, "m1", "Drained")
+    side.tell("m1", "IDLE")
+    await until_gone(world.kube, "m1")
+
+
+async def test_a_drain_waits_for_the_budget_and_leaves_daemons_alone(world: World, side: ShardSide) -> None:
+    await node_with_pods(world.kube, "guarded")
+    daemon: Object = await world.kube.get(PODS, "guarded", NAMESPACE)
+    daemon["metadata"] = {
+        "name": "daemon",
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "2", "controller": True}
+        ],
+    }
+    await world.kube.create(PODS, daemon, NAMESPACE)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "guard"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    await world.kube.create(DISRUPTION_BUDGETS, budget, NAMESPACE)
+    before = await refusals(world.kube)
+    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["fake-m1"], grace_period_seconds=30))
+    await side.receive("reclaim_ack")
+
+    async def refused() -> bool:
+        return await refusals(world.kube) > before
+
+    assert await eventually(refused)
+    assert await world.kube.get(PODS, "guarded", NAMESPACE)
+    await world.kube.delete(DISRUPTION_BUDGETS, "guard", NAMESPACE)
+    assert (await side.receive("drain_report")).error == ""
+    left, _ = await world.kube.list(PODS, NAMESPACE)
+    assert [item["metadata"]["name"] for item in left] == ["daemon"]
+
+
+async def test_a_drain_that_outlasts_its_grace_says_so(world: World, side: ShardSide) -> None:
+    await node_with_pods(world.kube, "stuck")
+    finalizers = {"metadata": {"finalizers": ["test/never"]}}
+    await world.kube.patch(PODS, "stuck", finalizers, NAMESPACE)
+    side.tell("m1", "CONFIGURED")
+    await until_phase(world.kube, "m1", "Ready")
+    try:
+        side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=1))
+        report = await side.receive("drain_report")
+        assert report.error == "the grace is over and 1 pods are still on fake-m1"
+
+        async def shown() -> bool:
+            record = await until_phase(world.kube, "m1", "Draining")
+            return bool(record["status"].get("lastError") == report.error)
+
+        assert await eventually(shown)
+    finally:
+        await world.kube.patch(PODS, "stuck", {"metadata": {"finalizers": None}}, NAMESPACE)
+
+
+async def test_a_machine_that_stays_after_all_takes_pods_again(world: World, side: ShardSide) -> None:
+    await node_with_pods(world.kube)
+    for state, phase in (("CONFIGURED", "Ready"), ("DRAINING", "Draining")):
+        side.tell("m1", state)
+        await until_phase(world.kube, "m1", phase)
+    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=30))
+    await side.receive("drain_report")
+    side.tell("m1", "CONFIGURED")
+
+    async def uncordoned() -> bool:
+        node = await world.kube.get(NODES, "fake-m1")
+        return not node["spec"].get("unschedulable")
+
+    assert await eventually(uncordoned)
+    await until_phase(world.kube, "m1", "Ready")
