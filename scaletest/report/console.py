@@ -8,6 +8,7 @@ from scaletest.model.durations import format_duration
 from scaletest.run.journal import Event
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
+_ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
 _QUIET_PHASES = frozenset({"gate"})
 
@@ -46,6 +47,14 @@ def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
 def _gate_line(gate: dict[str, Any], width: int) -> str:
     value = f"{gate['value']:.4g}" if "value" in gate else "–"
     bound = f"{'≥' if gate['least'] else '≤'} {gate['bound']:g}"
-    seen = f"n={gate['observations']}" if "observations" in gate else ""
+    seen = _observations(gate)
     note = "" if gate["verdict"] == "pass" else f"{gate['verdict']}: {gate['reason']}"
-    return f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  {bound:<9} {seen:<7} {note}".rstrip()
+    return f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  {bound:<9} {seen:<9} {note}".rstrip()
+
+
+def _observations(gate: dict[str, Any]) -> str:
+    """How much stands behind a value; a p99 of few observations is just their maximum."""
+    if "observations" not in gate:
+        return ""
+    count = gate["observations"]
+    return f"max of {count}" if gate["key"].endswith("P99Seconds") and count < _ENOUGH_FOR_P99 else f"n={count}"

@@ -14,6 +14,8 @@ class Ground(Protocol):
 
     kubeconfig: Path
     kind: str
+    # What tells this ground from others, for the diary.
+    facts: dict[str, str]
     # For the runner's own keys (0700); it goes away with the ground, even when the runner is killed.
     private_dir: Path
 
@@ -35,6 +37,7 @@ class EmbeddedGround:
         self._host = host
         self._closing = closing
         self.kubeconfig = host.kubeconfig
+        self.facts = {"host": host.id, "address": host.address, "directory": str(host.dir)}
         self.private_dir = host.dir / "runner"
         self.private_dir.mkdir(mode=0o700)
 

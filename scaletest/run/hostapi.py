@@ -15,6 +15,8 @@ from scaletest.errors import InstallError
 RUN_LABEL = "bigfleet-scaletest-run"
 RUN_CONFIG_MAP = "scaletest-run"
 _CALL_SECONDS = 15
+# Reasons of a container that waits for its turn.
+_STARTING = frozenset({"PodInitializing", "ContainerCreating"})
 
 
 class HostApi:
@@ -127,14 +129,12 @@ def is_ready(pod: Any) -> bool:
     return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or [])
 
 
-def waiting_reason(pod: Any) -> str:
-    """Why a pod is not Ready, as far as its status says."""
+def trouble_of(pod: Any) -> str:
+    """What goes wrong with a pod that is not Ready yet; empty when it is just starting."""
     for status in [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]:
         state = status.state
-        if state and state.waiting:
+        if state and state.waiting and state.waiting.reason not in _STARTING:
             return f"{status.name}: {state.waiting.reason or 'waiting'} {state.waiting.message or ''}".strip()
         if state and state.terminated and state.terminated.exit_code:
             return f"{status.name}: exit code {state.terminated.exit_code}"
-        if not status.ready and state and state.running:
-            return f"{status.name}: running, not ready"
-    return str(pod.status.phase)
+    return ""

@@ -8,12 +8,13 @@ from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
 from scaletest.errors import InstallError
 from scaletest.run.helm import Helm
-from scaletest.run.hostapi import RUN_CONFIG_MAP, HostApi, is_ready, waiting_reason
+from scaletest.run.hostapi import RUN_CONFIG_MAP, HostApi, is_ready, trouble_of
 from scaletest.run.journal import Journal
 
 _PROGRESS_SECONDS = 3
 # A container that ended this often will not come up by waiting for Helm's whole timeout.
 _HOPELESS_RESTARTS = 4
+_NAMES_SHOWN = 3
 
 
 async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
@@ -59,8 +60,12 @@ def hopeless_container(pods: list[Any]) -> str:
 
 
 def progress_line(pods: list[Any]) -> str:
-    """How many pods are Ready, and what the first of the others wait for."""
-    ready = sum(1 for pod in pods if is_ready(pod))
-    waiting = [f"{pod.metadata.name} ({waiting_reason(pod)})" for pod in pods if not is_ready(pod)]
-    awaited = "; ".join(waiting[:3]) + (f"; and {len(waiting) - 3} more" if len(waiting) > 3 else "")
-    return f"pods ready {ready}/{len(pods)}" + (f", waiting for {awaited}" if awaited else "")
+    """How many pods are Ready, which are awaited, and what troubles the first that is in trouble."""
+    awaited = [pod for pod in pods if not is_ready(pod)]
+    line = f"pods ready {len(pods) - len(awaited)}/{len(pods)}"
+    if not awaited:
+        return line
+    names = ", ".join(pod.metadata.name for pod in awaited[:_NAMES_SHOWN])
+    more = f" and {len(awaited) - _NAMES_SHOWN} more" if len(awaited) > _NAMES_SHOWN else ""
+    trouble = next((f"; {pod.metadata.name}: {why}" for pod in awaited if (why := trouble_of(pod))), "")
+    return f"{line}, waiting for {names}{more}{trouble}"

@@ -105,7 +105,7 @@ class Run:
         with facts.timing("host"):
             journal.say("host", "starting a control plane on this machine")
             self._ground = await prepare_ground(options.bin_dir)
-            journal.say("host", "up", kubeconfig=str(self._ground.kubeconfig))
+            journal.say("host", "up", kubeconfig=str(self._ground.kubeconfig), **self._ground.facts)
 
         with facts.timing("install"):
             self._api = api = HostApi(self._ground.kubeconfig, NAMESPACE, options.run_id)

@@ -4,10 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-import tempfile
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +12,57 @@ from typing import Any
 HANG_SECONDS = 900
 
 
-@dataclass(frozen=True)
-class FinishedRun:
+class Diary:
+    """A run as its results folder shows it, while it goes on and afterwards."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+
+    def events(self) -> list[dict[str, Any]]:
+        path = self.output / "events.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def host(self) -> dict[str, str]:
+        """Who the run's host is; empty before it is up."""
+        return next((event for event in self.events() if "kubeconfig" in event), {})
+
+    def processes(self, command: str = "") -> list[int]:
+        """Processes of the run's host, all or those with `command` as a word of their command line."""
+        marker = f"SCALETEST_HOST={self.host()['host']}".encode() if self.host() else None
+        pids = [pid for pid in marked_processes() if marker and marker in _read(pid, "environ").split(b"\0")]
+        return [pid for pid in pids if not command or command.encode() in _read(pid, "cmdline").split(b"\0")]
+
+
+class FinishedRun(Diary):
     """A run that ended by itself."""
 
-    exit_code: int
-    output: Path
-    screen: str
+    def __init__(self, output: Path, exit_code: int, screen: str) -> None:
+        super().__init__(output)
+        self.exit_code = exit_code
+        self.screen = screen
 
     @property
     def summary(self) -> dict[str, Any]:
         return dict(json.loads((self.output / "summary.json").read_text()))
 
+    def leftovers(self) -> list[str]:
+        """What is still there of the run outside its results folder."""
+        found = [f"process {pid}" for pid in self.processes()]
+        if Path(self.host()["directory"]).exists():
+            found.append(self.host()["directory"])
+        # Another run may have claimed the network since; with no host about, nobody may listen on it.
+        if not marked_processes():
+            network = self.host()["address"].rsplit(".", 2)[0]
+            found += [address for address in listening_addresses() if address.startswith(f"{network}.")]
+        return found
 
-class LiveRun:
-    """A run under way, as its results folder shows it."""
+
+class LiveRun(Diary):
+    """A run under way."""
 
     def __init__(self, output: Path, pid: int) -> None:
-        self._output = output
+        super().__init__(output)
         self.pid = pid
-
-    def events(self) -> list[dict[str, Any]]:
-        path = self._output / "events.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     async def reached(self, phase: str) -> None:
         """Return when the run has said something in this phase."""
@@ -45,16 +70,7 @@ class LiveRun:
             await asyncio.sleep(0.2)
 
     def kubeconfig(self) -> Path:
-        return next(Path(event["kubeconfig"]) for event in self.events() if "kubeconfig" in event)
-
-    def processes(self, command: str) -> list[int]:
-        """Processes of this run's host whose command line has `command` as a word."""
-        host = f"HOME={self.kubeconfig().parent}".encode() if any("kubeconfig" in e for e in self.events()) else None
-        return [
-            pid
-            for pid in marked_processes()
-            if host and host in _read(pid, "environ") and command.encode() in _words(pid)
-        ]
+        return Path(self.host()["kubeconfig"])
 
 
 async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | None = None) -> FinishedRun:
@@ -79,18 +95,13 @@ async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | 
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)
             await process.wait()
-    return FinishedRun(process.returncode or 0, output, screen.decode())
+    return FinishedRun(output, process.returncode or 0, screen.decode())
 
 
 def marked_processes() -> list[int]:
     """Every process of any embedded host of this user."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
     return [pid for pid in pids if b"SCALETEST_HOST=" in _read(pid, "environ")]
-
-
-def host_directories() -> list[Path]:
-    """What runs keep outside their results folder while they live."""
-    return sorted(Path(tempfile.gettempdir()).glob("scaletest-*"))
 
 
 def listening_addresses() -> set[str]:
@@ -104,20 +115,8 @@ def listening_addresses() -> set[str]:
     return found
 
 
-def until_gone(look: Callable[[], Any], before: Any, seconds: float = 5) -> Any:
-    """What `look` still finds beyond `before`; the kernel may need a moment to take down a closed socket."""
-    deadline = time.monotonic() + seconds
-    while (left := sorted(set(look()) - set(before), key=str)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return left
-
-
 def _read(pid: int, what: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:
         return b""
-
-
-def _words(pid: int) -> list[bytes]:
-    return _read(pid, "cmdline").split(b"\0")

@@ -8,24 +8,18 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from scaletest.run.hops import HOPS
 from scaletest.toolchain import ensure
-from tests.smoke.runs import FinishedRun, host_directories, listening_addresses, marked_processes, run, until_gone
+from tests.smoke.runs import FinishedRun, run
 
 Query = Callable[[str], float]
 
 
 @pytest.fixture(scope="module")
-def left_before() -> dict[str, object]:
-    return {"processes": marked_processes(), "directories": host_directories(), "addresses": listening_addresses()}
-
-
-@pytest.fixture(scope="module")
-def thread(tmp_path_factory: pytest.TempPathFactory, left_before: dict[str, object]) -> FinishedRun:
+def thread(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     output = tmp_path_factory.mktemp("smoke") / "results"
     return asyncio.run(run(output, "--profile", "smoke", "--duration", "1m"))
 
@@ -132,11 +126,6 @@ def test_the_evidence_is_whole(thread: FinishedRun) -> None:
     assert b"PRIVATE KEY" not in kept
 
 
-def test_nothing_is_left_behind(thread: FinishedRun, left_before: dict[str, object]) -> None:
-    assert until_gone(marked_processes, left_before["processes"]) == []
-    assert until_gone(host_directories, left_before["directories"]) == []
-    assert until_gone(listening_addresses, left_before["addresses"]) == []
-
-
-def test_the_results_folder_is_the_only_trace(thread: FinishedRun) -> None:
-    assert not list(Path(thread.output).glob("*.partial"))
+def test_nothing_is_left_behind(thread: FinishedRun) -> None:
+    assert thread.leftovers() == []
+    assert not list(thread.output.glob("*.partial"))

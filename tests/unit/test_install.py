@@ -33,13 +33,18 @@ def pod(name: str, *, ready: bool = False, restarts: int = 0, waiting: str = "")
     )
 
 
-def test_the_line_counts_ready_pods_and_says_what_the_others_wait_for() -> None:
+def test_the_line_counts_ready_pods_and_names_the_others() -> None:
     line = progress_line([pod("a", ready=True), pod("b", waiting="PodInitializing"), pod("c")])
-    assert line == "pods ready 1/3, waiting for b (main: PodInitializing); c (main: running, not ready)"
+    assert line == "pods ready 1/3, waiting for b, c"
 
 
 def test_the_line_stays_short() -> None:
-    assert progress_line([pod(f"p{i}") for i in range(9)]).endswith("; and 6 more")
+    assert progress_line([pod(f"p{i}") for i in range(9)]) == "pods ready 0/9, waiting for p0, p1, p2 and 6 more"
+
+
+def test_trouble_is_named() -> None:
+    line = progress_line([pod("a"), pod("b", waiting="CrashLoopBackOff")])
+    assert line == "pods ready 0/2, waiting for a, b; b: main: CrashLoopBackOff"
 
 
 def test_a_container_that_ends_again_and_again_is_hopeless() -> None:

@@ -1,0 +1,45 @@
+"""What people read at the end of a run."""
+
+from pathlib import Path
+
+from scaletest.report.console import verdict_lines
+from scaletest.run.gates import Reading, gates_for, judge
+from scaletest.run.outcome import Outcome
+from scaletest.run.summary import RunFacts, summarise
+from tests.unit.plans import smoke_plan
+
+
+def shown(readings: dict[str, Reading], outcome: Outcome) -> list[str]:
+    facts = RunFacts(smoke_plan(), "run")
+    facts.gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
+    return verdict_lines(summarise(facts, outcome), Path("results/run"))
+
+
+def test_gates_come_first_with_value_bound_and_observations() -> None:
+    lines = shown({"shardConfigurePhaseP99Seconds": Reading(2.5, 18, 300.0)}, Outcome())
+    line = next(line for line in lines if "configure phase" in line)
+    assert "✓" in line
+    assert "2.5" in line
+    assert "≤ 15" in line
+    assert "max of 18" in line, "a p99 of 18 observations is their maximum"
+
+
+def test_a_p99_of_many_is_shown_as_such() -> None:
+    lines = shown({"operatorRollupP99Seconds": Reading(0.1, 400, 30.0)}, Outcome())
+    assert any("roll-up p99" in line and "n=400" in line for line in lines)
+
+
+def test_what_was_not_measured_says_why() -> None:
+    lines = shown({}, Outcome())
+    assert any(line.lstrip().startswith("?") and "no-data: Prometheus has no value" in line for line in lines)
+
+
+def test_the_verdict_names_its_exit_code_and_every_reason() -> None:
+    outcome = Outcome()
+    outcome.add(1, "shardShortfalls: 3 > 0")
+    outcome.add(7, "left behind: a process")
+    lines = shown({}, outcome)
+    assert "NOT PASSED (exit code 1)" in lines
+    assert "  shardShortfalls: 3 > 0" in lines
+    assert "  left behind: a process" in lines
+    assert lines[-1] == "evidence   results/run"
