@@ -55,6 +55,7 @@ def run(
         raise UsageError("--profile is missing", hint="try --profile smoke")
     plan = _make_plan(profile, substrate, duration, seed)
     cap = _duration("--max-duration", max_duration)
+    _refuse_beyond_cap(plan, cap)
     sys.exit(asyncio.run(_run(plan, output, cap, _overrides(sets or []))))
 
 
@@ -69,6 +70,8 @@ def show_plan(
     """Show what a run would install, how long it may take and what it would cost."""
     from scaletest.model.plan import plan_lines
 
+    if output not in ("text", "json"):
+        raise UsageError(f"--output {output!r} is neither text nor json")
     plan = _make_plan(profile, substrate, duration, seed)
     typer.echo(json.dumps(plan.document(), indent=2) if output == "json" else "\n".join(plan_lines(plan)))
 
@@ -92,6 +95,10 @@ def tools_list() -> None:
 @tools_app.command("path")
 def tools_path(name: Annotated[str, typer.Argument(help="A tool's name; without it the folder of all.")] = "") -> None:
     """Where a binary is."""
+    from scaletest.toolchain import TOOL_NAMES
+
+    if name and name not in TOOL_NAMES:
+        raise UsageError(f"there is no tool {name!r}", hint=f"the tools are {', '.join(TOOL_NAMES)}")
     toolchain = asyncio.run(_toolchain())
     typer.echo(toolchain.path(name) if name else toolchain.bin_dir)
 
@@ -117,6 +124,39 @@ def _duration(flag: str, text: str) -> float:
         raise UsageError(f"{flag}: {error}") from error
 
 
+def _refuse_beyond_cap(plan: "Plan", cap_seconds: float) -> None:
+    from scaletest.model.durations import format_duration
+
+    needed = plan.ramp_budget_seconds + plan.soak_seconds
+    if needed > cap_seconds:
+        raise UsageError(
+            f"settle and soak may take {format_duration(needed)}, --max-duration is {format_duration(cap_seconds)}",
+            hint=f"--max-duration {format_duration(needed + 1800)}",
+        )
+
+
+def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
+    """The run's id, and a folder of its own for its results."""
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}"
+    try:
+        if output:
+            output.mkdir(parents=True, exist_ok=True)
+            if any((output / name).exists() for name in ("events.jsonl", "summary.json")):
+                raise UsageError(f"{output} already holds a run", hint="give --output a folder of its own")
+            return stamp, output
+        results = PROJECT / "results"
+        results.mkdir(exist_ok=True)
+        for run_id in (stamp, *(f"{stamp}-{number}" for number in range(2, 100))):
+            try:
+                (results / run_id).mkdir()
+            except FileExistsError:
+                continue  # another run began in the same second
+            return run_id, results / run_id
+    except OSError as error:
+        raise UsageError(f"no results can be written to {error.filename}: {error.strerror}") from error
+    raise UsageError(f"{results} has a hundred runs of this second")
+
+
 def _overrides(sets: list[str]) -> dict[str, Any]:
     """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
     import yaml
@@ -126,12 +166,24 @@ def _overrides(sets: list[str]) -> dict[str, Any]:
         path, equals, value = pair.partition("=")
         if not equals or not path:
             raise UsageError(f"--set {pair!r} is not KEY=VALUE")
+        _refuse_unknown_value(path)
         *parents, last = path.split(".")
         at = overrides
         for parent in parents:
             at = at.setdefault(parent, {})
         at[last] = yaml.safe_load(value)
     return overrides
+
+
+def _refuse_unknown_value(path: str) -> None:
+    """A Helm value that no template reads would be ignored in silence."""
+    import yaml
+
+    at: Any = yaml.safe_load((PROJECT / "chart" / "values.yaml").read_text())
+    for part in path.split("."):
+        if not isinstance(at, dict) or (at and part not in at):
+            raise UsageError(f"--set {path}: the chart has no such value", hint="chart/values.yaml lists them")
+        at = at.get(part, {})
 
 
 async def _toolchain() -> "Toolchain":
@@ -149,9 +201,7 @@ async def _run(plan: "Plan", output: Path | None, cap_seconds: float, overrides:
 
     console = Console()
     toolchain = await _toolchain()
-    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plan.profile_name}"
-    results = output or PROJECT / "results" / run_id
-    results.mkdir(parents=True, exist_ok=True)
+    run_id, results = _results_folder(output, plan.profile_name)
     for line in [f"run        {run_id}", *plan_lines(plan), ""]:
         console.line(line)
     options = RunOptions(
@@ -166,7 +216,7 @@ async def _run(plan: "Plan", output: Path | None, cap_seconds: float, overrides:
     journal = Journal(results / "events.jsonl", console.show)
     run = Run(plan, options, journal)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, run.interrupt)
     try:
         outcome = await run.execute()

@@ -18,7 +18,7 @@ from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.store import Deposed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
 
-_HEARTBEAT_SAVE_SECONDS = 10.0
+_HEARTBEAT_SAVE_SECONDS = 4.0
 _STOP_GRACE_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)

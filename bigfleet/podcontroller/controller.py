@@ -43,6 +43,7 @@ def trim_pod(pod: Object) -> Object:
         "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")} | {"annotations": annotations},
         "spec": spec,
         "status": {"phase": (pod.get("status") or {}).get("phase", "")},
+        "leaving": "deletionTimestamp" in metadata,
     }
 
 
@@ -122,7 +123,8 @@ class PodController:
 
     async def _bring_about(self, key: str) -> str:
         pod = self.pods.get(key)
-        ended = pod is not None and pod["status"]["phase"] in ("Succeeded", "Failed")
+        # A Pod that is being deleted asks for nothing any more: its successor has a request of its own (docs/adr/0007).
+        ended = pod is not None and (pod["leaving"] or pod["status"]["phase"] in ("Succeeded", "Failed"))
         wanted = request_name(pod) if pod is not None and not ended else None
         for name in list(self._requests_of.get(key, ())):
             if name != wanted:

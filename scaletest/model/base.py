@@ -7,4 +7,6 @@ from pydantic.alias_generators import to_camel
 class Document(BaseModel):
     """A model that refuses unknown fields and cannot change after it was read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
+    )

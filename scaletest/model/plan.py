@@ -144,13 +144,17 @@ def make_plan(
     """Work out a run. Raises UsageError for a profile that asks for what does not exist yet."""
     _refuse_what_is_not_built(profile, substrate)
     soak = soak_seconds if soak_seconds is not None else float(profile.load_profile.soak_seconds)
+    if profile.topology.kwok_clusters > profile.scale.total_pods:
+        raise UsageError(
+            f"topology.kwokClusters is {profile.topology.kwok_clusters}, but there are {profile.scale.total_pods} Pods"
+        )
     seed = profile.load_profile.seed if seed is None else seed
     geometry = derive_geometry(profile, substrate)
     draws = tuple(
         tuple(draw_demand(catalog, geometry.pods_per_cluster, seed, ordinal))
         for ordinal in range(geometry.kwok_clusters)
     )
-    return Plan(
+    plan = Plan(
         profile_name=profile_name,
         substrate_name=substrate_name,
         profile=profile,
@@ -164,6 +168,23 @@ def make_plan(
         draws=draws,
         fleet=fleets.seed_fleet(catalog, draws, profile.seed, profile.scale.density, geometry.shards),
     )
+    _refuse_what_cannot_be_judged(plan)
+    return plan
+
+
+def _refuse_what_cannot_be_judged(plan: Plan) -> None:
+    """A soak that cannot bring the observations its gates need would end in no-data (design.md §4, Enough to judge)."""
+    least = plan.profile.slo.min_observations
+    expected = {
+        "machines replaced (shard.failureRatePerSec)": plan.expected_losses,
+        "Pods rebound (loadProfile.churnPerMinute)": plan.expected_rebinds,
+    }
+    for what, count in expected.items():
+        if count < least:
+            raise UsageError(
+                f"a soak of {format_duration(plan.soak_seconds)} brings about {count} {what}; the gates need {least}",
+                hint="make --duration longer, or raise the rate in the profile",
+            )
 
 
 def _ramp_budget(profile: Profile, geometry: Geometry, soak_seconds: float) -> float:
@@ -212,5 +233,6 @@ def plan_lines(plan: Plan) -> list[str]:
         f"{geometry.shards} shard, {geometry.coordinators} coordinator",
         f"time       settle within {budget}, soak {format_duration(plan.soak_seconds)}",
         f"cost       ${plan.cost.soak_usd:.2f} for the soak, ${plan.cost.run_usd:.2f} for the whole run",
-        f"expected   about {plan.expected_losses} machines replaced and {plan.expected_rebinds} Pods rebound",
+        f"expected   about {plan.expected_losses} machines replaced and {plan.expected_rebinds} Pods rebound in the "
+        f"{format_duration(plan.window_seconds)} that the gates look at",
     ]

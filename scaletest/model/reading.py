@@ -1,7 +1,7 @@
 """Reads profiles, substrates and catalogs from YAML, by name or path, and says plainly what is wrong with them."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -19,23 +19,44 @@ SUBSTRATES = PROJECT / "substrates"
 D = TypeVar("D", bound=Document)
 
 
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one map: YAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=deep)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key {key!r} stands twice", problem_mark=key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
 def read_profile(name: str) -> tuple[Profile, Catalog, str]:
     """A profile, its catalog, and the profile's name: `smoke`, or a path to a YAML file."""
     path = _resolve(name, PROFILES, "profile")
     profile = _read(path, Profile)
-    catalog_path = path.parent / "archetypes" / f"{profile.catalog.archetypes}.yaml"
-    if not catalog_path.is_file():
-        known = ", ".join(sorted(entry.stem for entry in catalog_path.parent.glob("*.yaml"))) or "none"
-        raise UsageError(
-            f"{path}: catalog.archetypes: there is no catalog {profile.catalog.archetypes!r}",
-            hint=f"catalogs beside it: {known}",
-        )
-    return profile, _read(catalog_path, Catalog), path.stem
+    return profile, _read(_catalog_path(path, profile.catalog.archetypes), Catalog), path.stem
 
 
 def read_substrate(name: str) -> tuple[Substrate, str]:
     path = _resolve(name, SUBSTRATES, "substrate")
     return _read(path, Substrate), path.stem
+
+
+def _catalog_path(profile: Path, name: str) -> Path:
+    """A catalog beside its profile wins over one that ships."""
+    places = [profile.parent / "archetypes", PROFILES / "archetypes"]
+    for place in places:
+        if (place / f"{name}.yaml").is_file():
+            return place / f"{name}.yaml"
+    known = ", ".join(sorted({entry.stem for place in places for entry in place.glob("*.yaml")}))
+    raise UsageError(
+        f"{profile}: catalog.archetypes: there is no catalog {name!r}",
+        hint=f"known: {known}; yours would be {places[0] / name}.yaml",
+    )
 
 
 def _resolve(name: str, directory: Path, what: str) -> Path:
@@ -48,8 +69,10 @@ def _resolve(name: str, directory: Path, what: str) -> Path:
 
 def _read(path: Path, model: type[D]) -> D:
     try:
-        return model.model_validate(yaml.safe_load(path.read_text()))
-    except yaml.YAMLError as error:
+        return model.model_validate(yaml.load(path.read_text(), Loader=_StrictLoader))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as text: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path} is not valid YAML: {error}") from error
     except ValidationError as error:
         lines = [

@@ -18,10 +18,17 @@ class Console:
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
+        self._closed = False
 
     def line(self, text: str = "") -> None:
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        """Write a line; when nobody reads any more, the run goes on in silence."""
+        if self._closed:
+            return
+        try:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+        except OSError:
+            self._closed = True
 
     def show(self, event: Event) -> None:
         if event.phase in _QUIET_PHASES:

@@ -12,7 +12,7 @@ import yaml
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError
-from scaletest.run.hostapi import HostApi, is_ready
+from scaletest.run.hostapi import HostApi
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
@@ -78,19 +78,18 @@ def _count(archive: Path) -> dict[str, int]:
     return totals
 
 
-async def keep_logs(api: HostApi, directory: Path, *, only_unready: bool = False) -> int:
+async def keep_logs(api: HostApi, directory: Path) -> int:
     """The tail of every container's log; returns how many were kept."""
     kept = 0
     for pod in await api.pods():
-        if only_unready and is_ready(pod):
-            continue
         for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
-            try:
-                text = await api.log(pod.metadata.name, container.name, _LOG_LINES)
-            except (ApiException, ScaletestError):
-                continue  # never started, or already gone: no log to keep
-            if text.strip():
-                directory.mkdir(exist_ok=True)
-                (directory / f"{pod.metadata.name}-{container.name}.log").write_text(text)
-                kept += 1
+            for previous, suffix in ((False, ""), (True, ".previous")):
+                try:
+                    text = await api.log(pod.metadata.name, container.name, _LOG_LINES, previous=previous)
+                except (ApiException, ScaletestError):
+                    continue  # never started, never restarted, or already gone: no log to keep
+                if text.strip():
+                    directory.mkdir(exist_ok=True)
+                    (directory / f"{pod.metadata.name}-{container.name}{suffix}.log").write_text(text)
+                    kept += 1
     return kept

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
@@ -22,10 +23,12 @@ _STARTING = frozenset({"PodInitializing", "ContainerCreating"})
 class HostApi:
     """Namespace, Secrets, ConfigMaps and pods of one run. The library is synchronous, so each call takes a thread."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, run_id: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, run_id: str, private_dir: Path) -> None:
         self.namespace = namespace
         self._run_id = run_id
-        api_client = config.new_client_from_config(config_file=str(kubeconfig))
+        # The library writes the administrator's key to files: they belong where the run's other keys are.
+        document = yaml.safe_load(kubeconfig.read_text())
+        api_client = config.new_client_from_config_dict(document, temp_file_path=str(private_dir))
         self._core = client.CoreV1Api(api_client)
         self._rbac = client.RbacAuthorizationV1Api(api_client)
 
@@ -80,12 +83,18 @@ class HostApi:
         pod = await self._call(self._core.read_namespaced_pod, name, self.namespace)
         return str(pod.status.pod_ip)
 
-    async def log(self, pod: str, container: str, lines: int) -> str:
-        return str(
-            await self._call(
-                self._core.read_namespaced_pod_log, pod, self.namespace, container=container, tail_lines=lines
-            )
-        )
+    async def log(self, pod: str, container: str, lines: int, *, previous: bool = False) -> str:
+        read = self._core.read_namespaced_pod_log
+        options = {"container": container, "tail_lines": lines, "previous": previous}
+        return str(await self._call(read, pod, self.namespace, **options))
+
+    async def restarts(self) -> dict[str, int]:
+        """`pod/container` → how often it has ended and come back; a pod that was replaced counts from zero."""
+        return {
+            f"{pod.metadata.name}/{status.name}": status.restart_count
+            for pod in await self.pods()
+            for status in pod.status.container_statuses or []
+        }
 
     async def delete_namespace(self, timeout_seconds: float) -> bool:
         """Delete the namespace and say whether it is gone before the time is up."""

@@ -14,7 +14,7 @@ from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, INSTALL_SECONDS, TEARDOWN_SECONDS, Plan
 from scaletest.run import outcome as codes
 from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
-from scaletest.run.gates import GateRecord, gates_for, judge, reclaim_gate
+from scaletest.run.gates import GateRecord, gates_for, judge, reclaim_gate, restart_gate
 from scaletest.run.ground import Ground, prepare_ground
 from scaletest.run.helm import Helm
 from scaletest.run.hops import HopReading, diagnose, read_hops
@@ -108,7 +108,7 @@ class Run:
             journal.say("host", "up", kubeconfig=str(self._ground.kubeconfig), **self._ground.facts)
 
         with facts.timing("install"):
-            self._api = api = HostApi(self._ground.kubeconfig, NAMESPACE, options.run_id)
+            self._api = api = HostApi(self._ground.kubeconfig, NAMESPACE, options.run_id, self._ground.private_dir)
             self._helm = Helm(options.helm, self._ground.kubeconfig, RELEASE, NAMESPACE)
             await prepare_stage(api, options.run_id, self._ground.private_dir)
             journal.say("install", f"helm install {RELEASE} -n {NAMESPACE}")
@@ -165,6 +165,7 @@ class Run:
             records.append(judge(gate, reading, seconds, least))
         if self._soak:
             records.append(judge(reclaim_gate(plan), await self._soak.reclaims.reading(window.end), seconds, least))
+            records.append(judge(restart_gate(), self._soak.restarts, seconds, least))
         for record in records:
             self._journal.say("gate", f"{record.title}: {record.verdict}, {record.reason}", **record.document())
         self._facts.soak = window

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scaletest.run.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS_QUERY, UNMEASURED_VALUE, Gate, Reading
+from scaletest.run.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS, UNMEASURED_VALUE, Gate, Reading
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 
@@ -11,7 +11,7 @@ async def read_gate(prometheus: Prometheus, gate: Gate, window_seconds: int, soa
     try:
         value, observations, ceiling = await asyncio.gather(
             prometheus.value(gate.windowed(window_seconds), at),
-            _grown(prometheus, gate.count, max(soak_start, at - window_seconds), at),
+            _observations(prometheus, gate.count, max(soak_start, at - window_seconds), at),
             _ceiling(prometheus, gate.histogram, at),
         )
     except PrometheusUnreachable as error:
@@ -19,11 +19,11 @@ async def read_gate(prometheus: Prometheus, gate: Gate, window_seconds: int, soa
     return Reading(value, observations, ceiling)
 
 
-async def _grown(prometheus: Prometheus, count: str, start: float, end: float) -> int | None:
-    if not count:
+async def _observations(prometheus: Prometheus, counter: str, start: float, end: float) -> int | None:
+    if not counter:
         return None
-    before, after = await asyncio.gather(prometheus.value(count, start), prometheus.value(count, end))
-    return round(after - before) if before is not None and after is not None else None
+    grown = await prometheus.growth(counter, start, end)
+    return None if grown is None else round(grown)
 
 
 async def _ceiling(prometheus: Prometheus, histogram: str, at: float) -> float | None:
@@ -54,26 +54,18 @@ class ReclaimCount:
 
     def __init__(self, prometheus: Prometheus) -> None:
         self._prometheus = prometheus
-        self._baseline: float | None = None
+        self._since: float | None = None
 
     async def try_start(self, now: float) -> None:
         """Begin counting if the last seconds saw no reclaim."""
-        if self._baseline is not None:
-            return
-        before, after = await asyncio.gather(
-            self._prometheus.value(RECLAIMS_QUERY, now - RECLAIM_QUIET_SECONDS),
-            self._prometheus.value(RECLAIMS_QUERY, now),
-        )
-        if before is not None and before == after:
-            self._baseline = after
+        if self._since is None and await self._prometheus.growth(RECLAIMS, now - RECLAIM_QUIET_SECONDS, now) == 0:
+            self._since = now
 
     async def reading(self, now: float) -> Reading:
         try:
-            total = await self._prometheus.value(RECLAIMS_QUERY, now)
+            counted = await self._prometheus.growth(RECLAIMS, self._since or now - RECLAIM_QUIET_SECONDS, now)
         except PrometheusUnreachable as error:
             return Reading(None, problem=str(error))
-        if total is None:
-            return Reading(None)
-        if self._baseline is None:
-            return Reading(total, problem=f"reclaims never paused for {RECLAIM_QUIET_SECONDS} s")
-        return Reading(total - self._baseline)
+        if counted is not None and self._since is None:
+            return Reading(counted, problem=f"reclaims never paused for {RECLAIM_QUIET_SECONDS} s")
+        return Reading(counted)

@@ -2,7 +2,10 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from urllib3.util import Retry
 
 _QUERY_SECONDS = 5
 _SNAPSHOT_SECONDS = 120
+_GROWTH_STEP_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,17 @@ class Prometheus:
             return None
         return found[0].value
 
+    async def growth(self, counter: str, start: float, end: float) -> float | None:
+        """By how much a counter grew over all its series, resets included; None if it has no series.
+
+        Added up from samples, because rate() and increase() extrapolate: they invent or hide small counts.
+        """
+        window = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC), str(_GROWTH_STEP_SECONDS)
+        series = await self._call(self._connection.custom_query_range, counter, *window)
+        if not series:
+            return None
+        return sum(_grown([float(value) for _, value in row["values"]]) for row in series)
+
     async def snapshot(self) -> str:
         """Write the TSDB, head included, and return the snapshot's name."""
 
@@ -70,3 +85,8 @@ class Prometheus:
             return await asyncio.to_thread(function, *arguments)
         except (requests.RequestException, PrometheusApiClientException, OSError) as error:
             raise PrometheusUnreachable(f"Prometheus at {self.url}: {error}") from error
+
+
+def _grown(values: Sequence[float]) -> float:
+    """What a counter counted between its first and last sample; one that fell was restarted from zero."""
+    return sum(after - before if after >= before else after for before, after in pairwise(values))

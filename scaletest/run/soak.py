@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.gates import Gate
+from scaletest.run.gates import Gate, Reading
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.measure import ReclaimCount
@@ -34,9 +34,12 @@ class Soak:
         self._journal = journal
         self._gates = gates
         self.reclaims = ReclaimCount(prometheus)
+        # Known once the soak is over.
+        self.restarts = Reading(None)
 
     async def hold(self) -> SoakWindow:
         """Soak for the planned time."""
+        before = await self._api.restarts()
         start = time.time()
         await self._api.set_phase("soak", start)
         end = start + self._plan.soak_seconds
@@ -49,7 +52,17 @@ class Soak:
             if ticks % _LINE_EVERY_TICKS == 0:
                 await self._sample(now, start)
             await asyncio.sleep(max(0.0, min(_TICK_SECONDS, end - time.time())))
-        return SoakWindow(start, time.time())
+        window = SoakWindow(start, time.time())
+        self.restarts = self._count_restarts(before, await self._api.restarts())
+        return window
+
+    def _count_restarts(self, before: dict[str, int], after: dict[str, int]) -> Reading:
+        """Containers that ended during the soak, and pods that went away altogether."""
+        ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
+        ended |= dict.fromkeys(before.keys() - after.keys(), 1)
+        for name, count in ended.items():
+            self._journal.say("soak", f"{name} ended and came back ({count}×)" if name in after else f"{name} is gone")
+        return Reading(sum(ended.values()))
 
     async def _start_counting(self, now: float) -> None:
         try:

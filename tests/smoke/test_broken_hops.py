@@ -65,6 +65,8 @@ def small_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "archetypes" / "smoke.yaml").write_text((PROFILES / "archetypes" / "smoke.yaml").read_text())
     profile = yaml.safe_load((PROFILES / "smoke.yaml").read_text())
     profile |= {"scale": {"machines": 4, "density": 4}, "topology": {"kwokClusters": 1}, "rampBudget": "45s"}
+    profile["shard"]["failureRatePerSec"] = 0.05  # so that a run of this size could be judged at all
+    profile["loadProfile"]["churnPerMinute"] = 1.0
     path = directory / "broken.yaml"
     path.write_text(yaml.safe_dump(profile))
     return path

@@ -73,7 +73,7 @@ def test_the_run_passes_and_its_exit_code_tells_so(thread: FinishedRun) -> None:
 
 def test_every_gate_was_measured_and_passed(thread: FinishedRun) -> None:
     gates = {gate["key"]: gate["verdict"] for gate in thread.summary["gates"]}
-    assert len(gates) == 13
+    assert len(gates) == 14
     assert set(gates.values()) == {"pass"}, thread.screen
     assert thread.summary["unmeasuredSLOs"] == []
 
