@@ -60,9 +60,13 @@ class Soak:
         """Containers that ended during the soak, and pods that went away altogether."""
         ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
         ended |= dict.fromkeys(before.keys() - after.keys(), 1)
-        for name, count in ended.items():
-            self._journal.say("soak", f"{name} ended and came back ({count}×)" if name in after else f"{name} is gone")
-        return Reading(sum(ended.values()))
+        sentences = [
+            f"{name} ended and came back ({count}×)" if name in after else f"{name} is gone"
+            for name, count in ended.items()
+        ]
+        for sentence in sentences:
+            self._journal.say("soak", sentence)
+        return Reading(sum(ended.values()), problem="; ".join(sentences))
 
     async def _start_counting(self, now: float) -> None:
         try:

@@ -192,7 +192,7 @@ async def test_a_pod_knows_itself_and_is_known_to_the_apiserver(kubectl: Kubectl
                 "image": "none",
                 "command": ["sh", "-c", 'echo "$0"; echo $COLOUR $BOTH; cat /secret/word; python -c "$1"; pwd'],
                 "args": ["$(POD_NAME) on $(NODE) at $(POD_IP) $$(POD_IP)", WHO_AM_I],
-                "workingDir": "/work",
+                "workingDir": "/desk",
                 "envFrom": [{"configMapRef": {"name": "settings"}}],
                 "env": [
                     POD_NAME,
@@ -203,11 +203,11 @@ async def test_a_pod_knows_itself_and_is_known_to_the_apiserver(kubectl: Kubectl
                 ],
                 "volumeMounts": [
                     {"name": "secret", "mountPath": "/secret"},
-                    {"name": "work", "mountPath": "/work", "subPath": "deep/down"},
+                    {"name": "desk", "mountPath": "/desk", "subPath": "deep/down"},
                 ],
             },
             restartPolicy="Never",
-            volumes=[{"name": "secret", "secret": {"secretName": "password"}}, {"name": "work", "emptyDir": {}}],
+            volumes=[{"name": "secret", "secret": {"secretName": "password"}}, {"name": "desk", "emptyDir": {}}],
         ),
     )
     over = await kubectl.until(is_over, "pod", "facts")
@@ -215,7 +215,7 @@ async def test_a_pod_knows_itself_and_is_known_to_the_apiserver(kubectl: Kubectl
     address = over["status"]["podIP"]
     assert lines[:2] == [f"facts on embedded at {address} $(POD_IP)", "green sesame/hello"]
     assert lines[2] == "sesamesystem:serviceaccount:default:default"
-    assert lines[3].endswith("/work/deep/down")
+    assert lines[3].endswith("/desk/deep/down")
     assert over["status"]["phase"] == "Succeeded"
 
 
