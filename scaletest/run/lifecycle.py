@@ -5,9 +5,12 @@ Whatever happens on the way (a failure, the cap, Ctrl-C), the evidence is kept f
 
 import asyncio
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
@@ -62,10 +65,15 @@ class Run:
         self._soak: Soak | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interrupts = 0
+        self._concluding = False
 
     def interrupt(self) -> None:
-        """Ctrl-C: the first one ends the run in order, the second one without manners."""
+        """Ctrl-C: the first one ends the run in order (or lets it, when it ends already), the second one at once."""
         self._interrupts += 1
+        if self._interrupts == 1 and self._concluding:
+            self._journal.say("stop", "interrupted: the run ends already (again to force)")
+            self._outcome.add(codes.INTERRUPTED, "interrupted while ending")
+            return
         if self._interrupts == 1:
             self._journal.say("stop", "interrupted: keeping the evidence, then tearing down (again to force)")
         elif self._interrupts == 2:
@@ -90,6 +98,9 @@ class Run:
             except asyncio.CancelledError:
                 self._absorb_interrupt()
                 self._outcome.add(codes.INTERRUPTED, "interrupted")
+            except Exception as error:  # nobody expected it: the evidence and the teardown follow all the same
+                self._unexpected(error, codes.UNMEASURED if self._prometheus else codes.INSTALL_FAILED)
+            self._concluding = True
             await self._conclude(window)
         except asyncio.CancelledError:
             self._absorb_interrupt()
@@ -133,6 +144,8 @@ class Run:
                 await self._keep_evidence(window)
         except TimeoutError:
             self._outcome.add(codes.UNMEASURED, f"evidence was not complete after {format_duration(EVIDENCE_SECONDS)}")
+        except Exception as error:  # whatever the evidence lacks, the teardown must follow
+            self._unexpected(error, codes.UNMEASURED)
         finally:
             self._write_summary()
         await self._tear_down()
@@ -224,7 +237,7 @@ class Run:
                 await self._helm.uninstall(TEARDOWN_SECONDS)
                 await self._api.delete_namespace(TEARDOWN_SECONDS)
                 return await self._api.leftovers()
-        except (ScaletestError, TimeoutError) as error:
+        except (ScaletestError, ApiException, TimeoutError) as error:
             self._journal.say("teardown", f"the cluster's part failed: {error or 'out of time'}")
             return [f"namespace/{NAMESPACE}"]
 
@@ -242,6 +255,12 @@ class Run:
     def _fail(self, error: ScaletestError) -> None:
         self._outcome.add(error.exit_code, error.message)
         self._journal.say("failed", error.message, hint=error.hint)
+
+    def _unexpected(self, error: Exception, exit_code: int) -> None:
+        sentence = f"unexpected {type(error).__name__}: {error}".splitlines()[0]
+        (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+        self._outcome.add(exit_code, sentence)
+        self._journal.say("failed", sentence, hint="traceback.txt in the results has the details")
 
     def _write_summary(self) -> None:
         write_json(self._options.output / "summary.json", summarise(self._facts, self._outcome))
