@@ -33,6 +33,8 @@ from scaletest.run.summary import RunFacts, summarise
 
 RELEASE = "scaletest"
 NAMESPACE = "bigfleet-scaletest"
+# Signals closer together than this are one Ctrl-C.
+_ONE_CTRL_C_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,15 @@ class Run:
         self._soak: Soak | None = None
         self._task: asyncio.Task[Any] | None = None
         self._interrupts = 0
+        self._interrupted_at = -_ONE_CTRL_C_SECONDS
         self._concluding = False
 
     def interrupt(self) -> None:
         """Ctrl-C: the first one ends the run in order (or lets it, when it ends already), the second one at once."""
+        now = time.monotonic()
+        if now - self._interrupted_at < _ONE_CTRL_C_SECONDS:
+            return  # `timeout` and shells may signal a process and then its whole group
+        self._interrupted_at = now
         self._interrupts += 1
         if self._interrupts == 1 and self._concluding:
             self._journal.say("stop", "interrupted: the run ends already (again to force)")
