@@ -31,7 +31,6 @@ class Resource:
 
 BIGFLEET_GROUP = "bigfleet.lucy.sh"
 
-NAMESPACES = Resource("namespaces", namespaced=False)
 NODES = Resource("nodes", namespaced=False)
 PODS = Resource("pods")
 CONFIG_MAPS = Resource("configmaps")
@@ -41,7 +40,6 @@ SERVICE_ACCOUNTS = Resource("serviceaccounts")
 EVENTS = Resource("events")
 DEPLOYMENTS = Resource("deployments", "apps")
 STATEFUL_SETS = Resource("statefulsets", "apps")
-REPLICA_SETS = Resource("replicasets", "apps")
 CRDS = Resource("customresourcedefinitions", "apiextensions.k8s.io", namespaced=False)
 TOKEN_REVIEWS = Resource("tokenreviews", "authentication.k8s.io", namespaced=False)
 CAPACITY_REQUESTS = Resource("capacityrequests", BIGFLEET_GROUP, "v1alpha1")

@@ -12,7 +12,7 @@ from typing import Any
 from bigfleet.core.requirements import RACK_KEY
 from bigfleet.core.vectors import Vector, add, format_vector
 from scaletest.model.catalog import Archetype, Catalog
-from scaletest.model.draw import Workload, cluster_id
+from scaletest.model.draw import Workload, cluster_id, ordinal_of
 from scaletest.model.profile import Seed
 
 RACKS_PER_ZONE = 10
@@ -159,7 +159,7 @@ def fleet_document(fleet: Fleet, catalog: Catalog, density: int) -> dict[str, An
             [group.tier.name, archetype.name, group.slot.zone, f"r{group.slot.rack}", _dns(group.slot.instance_type)]
         )
         kinds.setdefault(kind, _kind(group, archetype, density))
-        prefix = f"c{cluster_ordinal(group.cluster)}" if group.cluster else "f"
+        prefix = f"c{ordinal_of(group.cluster)}" if group.cluster else "f"
         serial = next_prefix[prefix]
         next_prefix[prefix] += 1
         entry: dict[str, Any] = {
@@ -173,10 +173,6 @@ def fleet_document(fleet: Fleet, catalog: Catalog, density: int) -> dict[str, An
             entry["metadata"] = _assignment(group, archetype)
         machines.append(entry)
     return {"kinds": kinds, "machines": machines}
-
-
-def cluster_ordinal(cluster: str) -> str:
-    return cluster.rpartition("-")[2]
 
 
 def _dns(text: str) -> str:
