@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from scaletest import cli
+from scaletest.cli import run as cli_run
+from scaletest.cli.app import main
+from scaletest.cli.arguments import read_plan
 from scaletest.errors import UsageError
 from scaletest.report.console import Console
 from tests.unit.plans import smoke_plan
@@ -13,7 +15,7 @@ from tests.unit.plans import smoke_plan
 def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     monkeypatch.setattr("sys.argv", ["scaletest-runner", *arguments])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main()
     return int(ended.value.code or 0), "".join(capsys.readouterr())
 
 
@@ -59,27 +61,27 @@ def test_a_broken_profile_is_refused(tmp_path: Path, text: str, sentence: str) -
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=sentence):
-        cli._make_plan(str(path), "embedded", "", None)
+        read_plan(str(path), "embedded", "", None)
 
 
 def test_a_copied_profile_finds_the_catalogs_that_ship(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text((cli.PROJECT / "profiles" / "smoke.yaml").read_text())
-    assert cli._make_plan(str(path), "embedded", "1m", None).catalog == smoke_plan().catalog
+    path.write_text((cli_run.PROJECT / "profiles" / "smoke.yaml").read_text())
+    assert read_plan(str(path), "embedded", "1m", None).catalog == smoke_plan().catalog
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
-    run_id, folder = cli._results_folder(tmp_path / "new" / "folder", "smoke")
+    run_id, folder = cli_run._results_folder(tmp_path / "new" / "folder", "smoke")
     assert run_id.endswith("-smoke")
     assert folder.is_dir()
     (folder / "summary.json").write_text("{}")
     with pytest.raises(UsageError, match="already holds a run"):
-        cli._results_folder(folder, "smoke")
+        cli_run._results_folder(folder, "smoke")
 
 
 def test_two_runs_of_one_second_get_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "PROJECT", tmp_path)
-    folders = {cli._results_folder(None, "smoke") for _ in range(5)}
+    monkeypatch.setattr(cli_run, "PROJECT", tmp_path)
+    folders = {cli_run._results_folder(None, "smoke") for _ in range(5)}
     assert len({folder for _, folder in folders}) == 5
     assert len({run_id for run_id, _ in folders}) == 5
 
@@ -87,7 +89,7 @@ def test_two_runs_of_one_second_get_a_folder_each(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("output", ["/proc/nope", "/dev/null/x"])
 def test_an_output_that_cannot_be_written_is_refused(output: str) -> None:
     with pytest.raises(UsageError, match="no results can be written"):
-        cli._results_folder(Path(output), "smoke")
+        cli_run._results_folder(Path(output), "smoke")
 
 
 def test_a_run_goes_on_when_nobody_reads_any_more() -> None:

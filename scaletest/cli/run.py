@@ -1,8 +1,6 @@
-"""The `scaletest-runner` command. Thin: it reads arguments, calls the layers below, prints, and exits."""
+"""A run: the command without a name."""
 
-import asyncio
 import json
-import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,31 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scaletest.errors import ScaletestError, UsageError
+from scaletest.cli.arguments import (
+    DurationOption,
+    ProfileOption,
+    SeedOption,
+    SubstrateOption,
+    read_duration,
+    read_plan,
+)
+from scaletest.errors import UsageError
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
-    from scaletest.toolchain import Toolchain
 
-PROJECT = Path(__file__).resolve().parents[1]
-
-app = typer.Typer(
-    help="Proves that BigFleet holds its SLOs at a given size, on real Kubernetes control planes.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-tools_app = typer.Typer(help="The real binaries: etcd, Kubernetes, kwok, Prometheus, Helm.", no_args_is_help=True)
-app.add_typer(tools_app, name="tools")
-
-ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars.")]
-SubstrateOption = Annotated[str, typer.Option("--substrate", metavar="NAME|FILE", help="Where it runs.")]
-DurationOption = Annotated[str, typer.Option("--duration", help="Length of the soak, e.g. 3m; default: the profile's.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Repeats a draw; default: the profile's.")]
+PROJECT = Path(__file__).resolve().parents[2]
 
 
-@app.callback(invoke_without_command=True)
 def run(
     context: typer.Context,
     profile: ProfileOption = "",
@@ -53,75 +42,12 @@ def run(
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
-    plan = _make_plan(profile, substrate, duration, seed)
-    cap = _duration("--max-duration", max_duration)
+    plan = read_plan(profile, substrate, duration, seed)
+    cap = read_duration("--max-duration", max_duration)
     _refuse_beyond_cap(plan, cap)
+    import asyncio
+
     sys.exit(asyncio.run(_run(plan, output, cap, _overrides(sets or []))))
-
-
-@app.command("plan")
-def show_plan(
-    profile: ProfileOption,
-    substrate: SubstrateOption = "embedded",
-    duration: DurationOption = "",
-    seed: SeedOption = None,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text",
-) -> None:
-    """Show what a run would install, how long it may take and what it would cost."""
-    from scaletest.model.plan import plan_lines
-
-    if output not in ("text", "json"):
-        raise UsageError(f"--output {output!r} is neither text nor json")
-    plan = _make_plan(profile, substrate, duration, seed)
-    typer.echo(json.dumps(plan.document(), indent=2) if output == "json" else "\n".join(plan_lines(plan)))
-
-
-@tools_app.command("install")
-def tools_install() -> None:
-    """Build what is missing, once, into the user cache."""
-    asyncio.run(_toolchain())
-
-
-@tools_app.command("list")
-def tools_list() -> None:
-    """Name, version, origin and size of each binary."""
-    from scaletest.toolchain import list_tools
-
-    for row in asyncio.run(list_tools()):
-        size = f"{row.size_bytes / 1e6:.0f} MB" if row.size_bytes else "–"
-        typer.echo(f"{row.name:<24} {row.version:<10} {row.source or 'not built':<12} {size:>7}  {row.path or ''}")
-
-
-@tools_app.command("path")
-def tools_path(name: Annotated[str, typer.Argument(help="A tool's name; without it the folder of all.")] = "") -> None:
-    """Where a binary is."""
-    from scaletest.toolchain import TOOL_NAMES
-
-    if name and name not in TOOL_NAMES:
-        raise UsageError(f"there is no tool {name!r}", hint=f"the tools are {', '.join(TOOL_NAMES)}")
-    toolchain = asyncio.run(_toolchain())
-    typer.echo(toolchain.path(name) if name else toolchain.bin_dir)
-
-
-def _make_plan(profile: str, substrate: str, duration: str, seed: int | None) -> "Plan":
-    from scaletest.model.plan import make_plan
-    from scaletest.model.reading import read_profile, read_substrate
-
-    profile_model, catalog, profile_name = read_profile(profile)
-    substrate_model, substrate_name = read_substrate(substrate)
-    soak = _duration("--duration", duration) if duration else None
-    return make_plan(
-        profile_model, profile_name, catalog, substrate_model, substrate_name, soak_seconds=soak, seed=seed
-    )
-
-
-def _duration(flag: str, text: str) -> float:
-    from scaletest.model.durations import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from error
 
 
 def _refuse_beyond_cap(plan: "Plan", cap_seconds: float) -> None:
@@ -186,21 +112,18 @@ def _refuse_unknown_value(path: str) -> None:
         at = at.get(part, {})
 
 
-async def _toolchain() -> "Toolchain":
-    from scaletest.toolchain import Display, ensure
-
-    with Display(sys.stderr) as display:
-        return await ensure(progress=display)
-
-
 async def _run(plan: "Plan", output: Path | None, cap_seconds: float, overrides: dict[str, Any]) -> int:
+    import asyncio
+    import signal
+
+    from scaletest.cli.tools import provide_toolchain
     from scaletest.model.plan import plan_lines
     from scaletest.report.console import Console, verdict_lines
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
 
     console = Console()
-    toolchain = await _toolchain()
+    toolchain = await provide_toolchain()
     run_id, results = _results_folder(output, plan.profile_name)
     for line in [f"run        {run_id}", *plan_lines(plan), ""]:
         console.line(line)
@@ -225,17 +148,3 @@ async def _run(plan: "Plan", output: Path | None, cap_seconds: float, overrides:
     for line in verdict_lines(json.loads((results / "summary.json").read_text()), results):
         console.line(line)
     return outcome.exit_code
-
-
-def main() -> None:
-    try:
-        app(standalone_mode=True)
-    except ScaletestError as error:
-        typer.echo(f"scaletest-runner: {error.message}", err=True)
-        if error.hint:
-            typer.echo(f"hint: {error.hint}", err=True)
-        sys.exit(error.exit_code)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""`python -m scaletest.cli`."""
+
+from scaletest.cli.app import main
+
+main()

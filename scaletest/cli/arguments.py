@@ -1,0 +1,37 @@
+"""Arguments that several commands share, and how their text is read."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scaletest.errors import UsageError
+
+if TYPE_CHECKING:
+    from scaletest.model.plan import Plan
+
+ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars.")]
+SubstrateOption = Annotated[str, typer.Option("--substrate", metavar="NAME|FILE", help="Where it runs.")]
+DurationOption = Annotated[str, typer.Option("--duration", help="Length of the soak, e.g. 3m; default: the profile's.")]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Repeats a draw; default: the profile's.")]
+
+
+def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> "Plan":
+    """The plan that the flags ask for."""
+    from scaletest.model.plan import make_plan
+    from scaletest.model.reading import read_profile, read_substrate
+
+    profile_model, catalog, profile_name = read_profile(profile)
+    substrate_model, substrate_name = read_substrate(substrate)
+    soak = read_duration("--duration", duration) if duration else None
+    return make_plan(
+        profile_model, profile_name, catalog, substrate_model, substrate_name, soak_seconds=soak, seed=seed
+    )
+
+
+def read_duration(flag: str, text: str) -> float:
+    from scaletest.model.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
