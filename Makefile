@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools scaletest plan test test-unit test-integration test-smoke lint proto lock clean
+.PHONY: help tools scaletest plan test test-unit test-integration test-smoke lint proto schemas lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ tools: $(READY) ## Build the real binaries, once, into the user cache
 
 proto: $(READY) ## Generate the code of bigfleet/api from its .proto files
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. bigfleet/api/v1alpha1/*.proto
+
+schemas: $(READY) ## Generate docs/schemas from the models
+	@for kind in profile substrate catalog summary; do $(RUNNER) schema $$kind > docs/schemas/$$kind.schema.json || exit 1; done
 
 lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \

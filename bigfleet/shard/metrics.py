@@ -123,6 +123,10 @@ class ShardMetrics:
         self.publish_shortfalls(())
         self.publish_demand({})
         self.publish_inventory({(state, CapacityType.ON_DEMAND, "unspecified"): 0 for state in MachineState if state})
+        # Which penalties sit on which tier is a gate: what a good engine never makes must read 0, not nothing.
+        tiers = (CapacityType.SPOT, CapacityType.ON_DEMAND)
+        labels = [penalty.label(bucket) for bucket in penalty.ALL_BUCKETS]
+        self.publish_inventory({(MachineState.CONFIGURED, tier, label): 0 for tier in tiers for label in labels})
 
     def publish_shortfalls(self, shortfalls: Iterable[Shortfall]) -> None:
         ages = dict.fromkeys((label for _, label in _AGES), 0)

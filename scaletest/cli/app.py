@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
 from scaletest.cli.plan import show_plan
 from scaletest.cli.run import run
 from scaletest.cli.tools import tools_app
@@ -19,6 +20,10 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(run)
 app.command("plan")(show_plan)
+app.command("profiles")(list_profiles)
+app.command("substrates")(list_substrates)
+app.command("validate")(validate)
+app.command("schema")(show_schema)
 app.add_typer(tools_app, name="tools")
 
 

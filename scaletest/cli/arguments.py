@@ -11,12 +11,24 @@ if TYPE_CHECKING:
 
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars.")]
 SubstrateOption = Annotated[str, typer.Option("--substrate", metavar="NAME|FILE", help="Where it runs.")]
-DurationOption = Annotated[str, typer.Option("--duration", help="Length of the soak, e.g. 3m; default: the profile's.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Repeats a draw; default: the profile's.")]
+DurationOption = Annotated[
+    str, typer.Option("--duration", metavar="TIME", help="Length of the soak, e.g. 3m; default: the profile's.")
+]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", metavar="NUMBER", help="Repeats a draw; default: the profile's.")
+]
+MaxDurationOption = Annotated[str, typer.Option("--max-duration", metavar="TIME", help="Cap on the whole run's time.")]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option("--max-cost-usd", metavar="USD", min=0, help="Cap on the estimated price; default: 50."),
+]
+
+DEFAULT_MAX_DURATION = "2h"
 
 
 def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> "Plan":
     """The plan that the flags ask for."""
+    from scaletest.host.machine import this_machine
     from scaletest.model.plan import make_plan
     from scaletest.model.reading import read_profile, read_substrate
 
@@ -24,7 +36,14 @@ def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> 
     substrate_model, substrate_name = read_substrate(substrate)
     soak = read_duration("--duration", duration) if duration else None
     return make_plan(
-        profile_model, profile_name, catalog, substrate_model, substrate_name, soak_seconds=soak, seed=seed
+        profile_model,
+        profile_name,
+        catalog,
+        substrate_model,
+        substrate_name,
+        this_host=this_machine(),
+        soak_seconds=soak,
+        seed=seed,
     )
 
 

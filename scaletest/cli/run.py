@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scaletest.cli.arguments import (
+    DEFAULT_MAX_DURATION,
     DurationOption,
+    MaxCostOption,
+    MaxDurationOption,
     ProfileOption,
     SeedOption,
     SubstrateOption,
@@ -30,8 +33,13 @@ def run(
     substrate: SubstrateOption = "embedded",
     duration: DurationOption = "",
     seed: SeedOption = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Results folder; default: results/<run id>.")] = None,
-    max_duration: Annotated[str, typer.Option("--max-duration", help="Cap on the whole run.")] = "2h",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Results folder; default: results/<run id>.")
+    ] = None,
+    max_duration: MaxDurationOption = DEFAULT_MAX_DURATION,
+    max_cost_usd: MaxCostOption = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a paid run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and what would be refused; stop.")] = False,
     sets: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A Helm value that wins over the rendered one."),
@@ -42,23 +50,37 @@ def run(
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
+    from scaletest.run.guard import DEFAULT_MAX_COST_USD, refuse_beyond_caps
+    from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built
+
     plan = read_plan(profile, substrate, duration, seed)
+    overrides = _overrides(sets or [])
     cap = read_duration("--max-duration", max_duration)
-    _refuse_beyond_cap(plan, cap)
+    refuse_the_impossible(plan)
+    refuse_what_is_not_built(plan)
+    refuse_beyond_caps(plan, cap, DEFAULT_MAX_COST_USD if max_cost_usd is None else max_cost_usd)
+    if dry_run:
+        from scaletest.report.plan import full_plan_lines
+
+        typer.echo("\n".join(full_plan_lines(plan, [])))
+        return
+    _ask_before_spending(plan, yes)
     import asyncio
 
-    sys.exit(asyncio.run(_run(plan, output, cap, _overrides(sets or []))))
+    sys.exit(asyncio.run(_run(plan, output, cap, overrides)))
 
 
-def _refuse_beyond_cap(plan: "Plan", cap_seconds: float) -> None:
-    from scaletest.model.durations import format_duration
+def _ask_before_spending(plan: "Plan", yes: bool) -> None:
+    """A cloud run that costs money needs a yes from a person, or --yes."""
+    from scaletest.run.guard import classify_context, consent_question, current_context, needs_consent
 
-    needed = plan.ramp_budget_seconds + plan.soak_seconds
-    if needed > cap_seconds:
-        raise UsageError(
-            f"settle and soak may take {format_duration(needed)}, --max-duration is {format_duration(cap_seconds)}",
-            hint=f"--max-duration {format_duration(needed + 1800)}",
-        )
+    if yes or plan.substrate.host_kind == "embedded":
+        return
+    context = current_context()
+    if needs_consent(plan, classify_context(context)):
+        typer.echo(consent_question(plan, context), nl=False, err=True)
+        if not sys.stdin.readline().strip().lower().startswith("y"):
+            raise UsageError("not started: nobody said yes", hint="--yes skips the question")
 
 
 def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
@@ -117,15 +139,15 @@ async def _run(plan: "Plan", output: Path | None, cap_seconds: float, overrides:
     import signal
 
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.model.plan import plan_lines
     from scaletest.report.console import Console, verdict_lines
+    from scaletest.report.plan import plan_lines
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
 
     console = Console()
     toolchain = await provide_toolchain()
     run_id, results = _results_folder(output, plan.profile_name)
-    for line in [f"run        {run_id}", *plan_lines(plan), ""]:
+    for line in [f"run         {run_id}", *plan_lines(plan), ""]:
         console.line(line)
     options = RunOptions(
         run_id=run_id,

@@ -13,6 +13,7 @@ PROCESSES = {
         "turns UpcomingNodes into Nodes that phone home", "scaletest.cluster.node_creator", "NodeCreatorOptions"
     ),
     "load-driver": Process("creates and churns the demand", "scaletest.cluster.load_driver", "LoadDriverOptions"),
+    "fleet": Process("renders the provider's seed file", "scaletest.cluster.fleet", "FleetOptions"),
     "snapshots": Process("hands out Prometheus snapshots", "scaletest.cluster.snapshots", "SnapshotsOptions"),
 }
 

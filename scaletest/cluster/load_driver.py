@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-import yaml
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from pydantic import ValidationError
 
 from bigfleet import daemon
 from bigfleet.kube import AlreadyExists, Informer, KubeClient, KubeConfig, KubeError, NotFound, Object
@@ -19,9 +17,10 @@ from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS
 from scaletest.cluster.bind_latency import BindLatency, created_at
 from scaletest.cluster.churn import Churn
 from scaletest.cluster.manifests import ARCHETYPE_LABEL, NAMESPACE, WORKLOAD_LABEL, manifest_of, resource_of
+from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.run_watch import RunWatch
 from scaletest.errors import UsageError
-from scaletest.model.draw import Workload, draw_demand, ordinal_of, total_pods
+from scaletest.model.draw import Workload, draw_demand, ordinal_of
 from scaletest.model.loadprofile import LoadProfile
 
 # Share of the demanded Pods whose CapacityRequests must exist before the operator may start.
@@ -76,14 +75,7 @@ def _watch(options: LoadDriverOptions, run_watch: RunWatch) -> list[Awaitable[No
 
 def read_load_profile(path: Path) -> LoadProfile:
     """The profile in `path`; refuses what this driver does not do, rather than leaving it out in silence."""
-    try:
-        profile = LoadProfile.model_validate(yaml.safe_load(path.read_text()))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {field}: {first['msg']}") from error
-    except (OSError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    profile = read_mounted(path, LoadProfile)
     asked = {
         "preBindFraction": profile.pre_bind_fraction > 0,
         "anchors": profile.anchors,
@@ -106,8 +98,9 @@ class LoadDriver:
     ) -> None:
         self._client = client
         self._ready_file = options.demand_ready_file
-        self._workloads = draw_demand(profile.catalog, profile.target, profile.seed, ordinal_of(options.cluster_id))
-        self._target = total_pods(self._workloads)
+        drawn = draw_demand(profile.archetypes, profile.target, profile.seed, ordinal_of(options.cluster_id))
+        self._workloads = list(drawn.workloads())
+        self._target = drawn.pods
         self._requests = Informer(client, CAPACITY_REQUESTS, on_change=self._note_requests, trim=lambda _: {})
         bind_latency = BindLatency(registry)
         self._pods = Informer(

@@ -5,7 +5,6 @@ from typing import Any
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.kube import Object, Resource
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
-from scaletest.model.catalog import Archetype
 from scaletest.model.draw import Workload
 
 NAMESPACE = "default"
@@ -82,7 +81,7 @@ def _affinity(workload: Workload) -> Object:
     affinity: dict[str, Any] = {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": _node_requirements(workload.archetype)}]
+                "nodeSelectorTerms": [{"matchExpressions": _node_requirements(workload)}]
             }
         }
     }
@@ -98,11 +97,13 @@ def _affinity(workload: Workload) -> Object:
     return affinity
 
 
-def _node_requirements(archetype: Archetype) -> list[Object]:
-    return [
-        {"key": INSTANCE_TYPE_KEY, "operator": "In", "values": list(archetype.instance_types)},
-        {"key": ZONE_KEY, "operator": "In", "values": list(archetype.zones)},
-    ]
+def _node_requirements(workload: Workload) -> list[Object]:
+    allowed = {
+        INSTANCE_TYPE_KEY: list(workload.archetype.instance_types),
+        ZONE_KEY: list(workload.archetype.zones),
+        **{key: [value] for key, value in workload.node_labels.items()},
+    }
+    return [{"key": key, "operator": "In", "values": values} for key, values in allowed.items()]
 
 
 def _dollars(amount: float) -> str:

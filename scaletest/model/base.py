@@ -5,8 +5,16 @@ from pydantic.alias_generators import to_camel
 
 
 class Document(BaseModel):
-    """A model that refuses unknown fields and cannot change after it was read."""
+    """A model that refuses unknown fields and cannot change after it was read.
+
+    A docstring under a field is the field's description in the JSON Schema.
+    """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
     )

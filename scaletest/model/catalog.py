@@ -1,45 +1,49 @@
 """The catalog of archetypes: what kinds of workloads a run asks for, in which mix (spec/harness.md §4.2)."""
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from bigfleet.core.quantity import parse_milli
 from bigfleet.core.vectors import Vector, largest, parse_vector, scaled
 from scaletest.model.base import Document
+from scaletest.model.profile import Fraction, NonNegative
+from scaletest.model.quantities import Quantity
 
 # Names whose workloads become StatefulSets.
 STATEFUL = frozenset({"stateful-db", "memory-cache"})
-# Resources that a machine of `density` pods has plenty of; any other one makes a pod fill its machine.
+# Resources that a machine of `density` Pods has plenty of; any other one makes a Pod fill its machine.
 _DIVISIBLE = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+LabelValue = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$", max_length=63)]
+LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
+Priority = Annotated[int, Field(ge=0, le=2_000_000_000)]
+Resources = Annotated[dict[LabelKey, Quantity], Field(min_length=1)]
 
 
 class Size(Document):
-    """One pod size; a workload draws one by weight."""
+    """One Pod size; a workload draws one by weight."""
 
     weight: Annotated[int, Field(gt=0)] = 1
-    resources: dict[str, str]
-
-    @field_validator("resources")
-    @classmethod
-    def _are_quantities(cls, resources: dict[str, str]) -> dict[str, str]:
-        for name, text in resources.items():
-            if parse_milli(text) <= 0:
-                raise ValueError(f"{name}: {text} must be above zero")
-        return resources
+    """Relative to the other sizes."""
+    resources: Resources
+    """Requests, and limits too."""
 
 
 class Gang(Document):
     """Pods that must share one rack or one zone."""
 
     scope: Literal["sameRack", "sameZone"]
-    group_size_range: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]]
-    # Documentation only: whether a partial gang is of use to its owner.
+    """What they share."""
+    group_size_range: tuple[Annotated[int, Field(gt=0, le=10_000)], Annotated[int, Field(gt=0, le=10_000)]]
+    """Smallest and largest gang."""
     allow_partial: bool = False
+    """Documentation only: whether a partial gang is of use to its owner."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> "Gang":
+    def _ordered(self) -> Self:
         low, high = self.group_size_range
         if low > high:
             raise ValueError(f"groupSizeRange starts at {low}, above its end {high}")
@@ -53,65 +57,139 @@ class Gang(Document):
 class SpreadConstraint(Document):
     """A topology spread that a workload carries with the given probability."""
 
-    probability: Annotated[float, Field(ge=0, le=1)] = 1.0
-    topology_key: str = "topology.kubernetes.io/zone"
+    probability: Fraction = 1.0
+    """Share of the workloads that carry it."""
+    topology_key: LabelKey = "topology.kubernetes.io/zone"
+    """What they spread over."""
     max_skew: Annotated[int, Field(ge=1)] = 1
+    """Largest difference between two domains."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    """A hard spread, or a wish."""
+
+
+class LabelAxis(Document):
+    """A label of which every workload asks for one value, `<name>-<0..count-1>`: multiplies the distinct needs."""
+
+    key: LabelKey
+    """The node label."""
+    count: Annotated[int, Field(gt=0, le=1000)]
+    """How many values it has."""
+
+    def value(self, index: int) -> str:
+        return f"{self.key.rpartition('/')[2]}-{index}"
 
 
 class Archetype(Document):
     """One kind of workload."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
-    weight: Annotated[float, Field(ge=0)] = 1.0
-    instance_types: Annotated[tuple[str, ...], Field(min_length=1)]
-    zones: Annotated[tuple[str, ...], Field(min_length=1)]
-    sizes: Annotated[tuple[Size, ...], Field(min_length=1)]
-    priority_classes: Annotated[tuple[int, ...], Field(min_length=1)] = (1000,)
-    interruption_penalty: Annotated[float, Field(ge=0)] = 0.0
-    reclamation_penalty: Annotated[float, Field(ge=0)] = 0.0
-    # Pods that one machine of this archetype holds; default: the profile's density, or 1 for accelerator shapes.
-    pods_per_node: Annotated[int, Field(gt=0)] | None = None
+    name: Name
+    """Unique in its catalog. `stateful-db` and `memory-cache` become StatefulSets, all others Deployments."""
+    weight: Annotated[int, Field(gt=0)] = 1
+    """How often it is drawn, relative to the others."""
+    instance_types: Annotated[tuple[LabelValue, ...], Field(min_length=1)]
+    """Machines it may run on."""
+    zones: Annotated[tuple[LabelValue, ...], Field(min_length=1)]
+    """Zones it may run in."""
+    sizes: tuple[Size, ...] = ()
+    """Pod sizes, drawn by weight. Excludes resources."""
+    resources: Resources | None = None
+    """The one Pod size. Excludes sizes."""
+    priority_classes: Annotated[tuple[Annotated[int, Field(ge=0, le=2_000_000_000)], ...], Field(min_length=1)] = (
+        1000,
+    )
+    """Priorities, drawn evenly."""
+    interruption_penalty: NonNegative = 0.0
+    """Dollars lost when a Pod is interrupted."""
+    reclamation_penalty: NonNegative = 0.0
+    """Dollars lost when a Pod's machine is reclaimed."""
+    pods_per_node: Annotated[int, Field(gt=0, le=1000)] | None = None
+    """Pods that one machine of this archetype holds; left out: the density, or 1 for accelerator shapes."""
     gang: Gang | None = None
+    """Every workload is a gang."""
     spread: SpreadConstraint | None = None
-    # Pods of finite life leave after this long on average; 0 is for ever.
-    mean_lifetime_seconds: Annotated[float, Field(ge=0)] = 0.0
-    # Drawn only by bursts that name it.
+    """A topology spread."""
+    label_axes: tuple[LabelAxis, ...] = ()
+    """Labels that split the demand into more distinct needs."""
+    mean_lifetime_seconds: NonNegative = 0.0
+    """Pods of finite life leave after this long on average; 0 is for ever."""
     burst_only: bool = False
+    """Drawn only by bursts that name it."""
+
+    @model_validator(mode="after")
+    def _one_way_to_size(self) -> Self:
+        if self.sizes and self.resources:
+            raise ValueError("sizes and resources exclude each other")
+        if not self.sizes and not self.resources:
+            raise ValueError("sizes is missing (or resources, for one size only)")
+        return self
+
+    @cached_property
+    def pod_sizes(self) -> tuple[Size, ...]:
+        """The sizes, whichever way they were spelled."""
+        return self.sizes or (Size(resources=self.resources or {}),)
 
     @cached_property
     def largest_pod(self) -> Vector:
         """The largest request in each dimension over the sizes."""
         top: Vector = {}
-        for size in self.sizes:
+        for size in self.pod_sizes:
             top = largest(top, parse_vector(size.resources))
         return top
 
     def pods_per_machine(self, density: int) -> int:
         if self.pods_per_node:
             return self.pods_per_node
-        divisible = all(name in _DIVISIBLE for size in self.sizes for name in size.resources)
-        return density if divisible else 1
+        return density if self.largest_pod.keys() <= _DIVISIBLE else 1
 
     def machine_allocatable(self, density: int) -> Vector:
-        """What one machine of this archetype offers: room for that many of its largest pods."""
+        """What one machine of this archetype offers: room for that many of its largest Pods."""
         return scaled(self.largest_pod, self.pods_per_machine(density))
 
 
 class Catalog(Document):
     """The archetypes of one file under profiles/archetypes/."""
 
-    archetypes: Annotated[tuple[Archetype, ...], Field(min_length=1)]
+    archetypes: tuple[Archetype, ...] = ()
+    """Demand and seeded machines alike."""
+    demand_archetypes: tuple[Archetype, ...] = ()
+    """What is asked for, where that differs from what is seeded."""
+    seed_archetypes: tuple[Archetype, ...] = ()
+    """What is seeded, where that differs from what is asked for."""
 
     @model_validator(mode="after")
-    def _sound(self) -> "Catalog":
-        names = [archetype.name for archetype in self.archetypes]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"archetype {twice[0]} is defined twice")
-        if all(archetype.burst_only for archetype in self.archetypes):
-            raise ValueError("every archetype is burstOnly, so there is no steady demand")
+    def _sound(self) -> Self:
+        if bool(self.demand_archetypes) != bool(self.seed_archetypes):
+            raise ValueError("demandArchetypes and seedArchetypes go together")
+        if bool(self.archetypes) == bool(self.demand_archetypes):
+            raise ValueError("give archetypes, or demandArchetypes and seedArchetypes")
+        lists = {
+            "archetypes": self.archetypes,
+            "demandArchetypes": self.demand_archetypes,
+            "seedArchetypes": self.seed_archetypes,
+        }
+        for field, archetypes in lists.items():
+            names = [archetype.name for archetype in archetypes]
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    raise ValueError(f"{field}[{index}].name: {name} is defined twice")
+            if archetypes and all(archetype.burst_only for archetype in archetypes):
+                raise ValueError(f"{field}: every archetype is burstOnly, so there is no steady demand")
         return self
 
+    @property
+    def demand(self) -> tuple[Archetype, ...]:
+        """What is asked for."""
+        return self.archetypes or self.demand_archetypes
+
+    @property
+    def seeded(self) -> tuple[Archetype, ...]:
+        """What machines are made for."""
+        return self.archetypes or self.seed_archetypes
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Archetype]:
+        """The demanded archetypes."""
+        return {archetype.name: archetype for archetype in self.demand}
+
     def __getitem__(self, name: str) -> Archetype:
-        return next(archetype for archetype in self.archetypes if archetype.name == name)
+        return self.by_name[name]

@@ -3,21 +3,25 @@
 The result is neutral (kinds, counts, states, clusters); the fake provider reads it and knows nothing of the harness.
 """
 
+import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from bigfleet.core.requirements import RACK_KEY
-from bigfleet.core.vectors import Vector, add, format_vector
+from bigfleet.core.vectors import format_vector
 from scaletest.model.catalog import Archetype, Catalog
-from scaletest.model.draw import Workload, cluster_id, ordinal_of
+from scaletest.model.demand import Demand, DrawnNeed, needs_of
+from scaletest.model.draw import Draw, cluster_id, ordinal_of
 from scaletest.model.profile import Seed
+from scaletest.model.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
 
 RACKS_PER_ZONE = 10
 ARCHETYPE_LABEL = "scaletest.bigfleet/archetype"
-_PODS_PER_MACHINE_LIMIT = "110"
+# A Pod count that never binds before cpu and memory do (spec/harness.md §4.4).
+_PODS_PER_MACHINE_LIMIT = "1100"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ IDLE = Tier("idle", "Idle", "BareMetal", 0.0, 0.0)
 SPECULATIVE = Tier("spec", "Speculative", "OnDemand", 1.0, 0.05)
 SPOT = Tier("spot", "Speculative", "Spot", 0.3, 0.30)
 
+# Machines by archetype in each tier.
+TierCounts = dict[Tier, dict[str, int]]
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -44,6 +51,8 @@ class Slot:
     zone: str
     rack: int
     instance_type: str
+    # One value for each of the archetype's label axes.
+    axes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,65 +60,39 @@ class MachineGroup:
     """`count` equal machines."""
 
     tier: Tier
-    archetype: str
+    archetype: Archetype
     slot: Slot
     count: int
     cluster: str = ""
     priority: int = 0
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """All seeded machines and the demand they were made for."""
-
-    groups: tuple[MachineGroup, ...]
-    # Machines that the drawn demand needs at least, over all clusters.
-    demanded: int
-
-    def count(self, tier: Tier) -> int:
-        return sum(group.count for group in self.groups if group.tier is tier)
-
-
-def machines_for(workloads: Iterable[Workload], density: int) -> dict[tuple[str, bool, int, str], int]:
-    """Machines that each need takes: workloads of one (archetype, spread, priority, gang) aggregate into one need."""
-    totals: dict[tuple[str, bool, int, str], Vector] = {}
-    archetypes: dict[str, Archetype] = {}
-    for workload in workloads:
-        key = (workload.archetype.name, workload.has_spread, workload.priority, workload.group)
-        totals[key] = add(totals.get(key, {}), workload.aggregate)
-        archetypes[workload.archetype.name] = workload.archetype
-    return {key: _covering(total, archetypes[key[0]].machine_allocatable(density)) for key, total in totals.items()}
-
-
-def _covering(total: Vector, allocatable: Vector) -> int:
-    return max(-(-milli // allocatable[name]) for name, milli in total.items())
-
-
-def seed_fleet(catalog: Catalog, draws: Sequence[Sequence[Workload]], seed: Seed, density: int, shards: int) -> Fleet:
-    """Configured machines per cluster for a share of its draw; Idle and Speculative ones for the whole fleet."""
-    groups: list[MachineGroup] = []
-    demanded: Counter[str] = Counter()
-    gangs: Counter[str] = Counter()
-    for ordinal, workloads in enumerate(draws):
-        for (name, _, priority, gang), count in sorted(machines_for(workloads, density).items()):
-            archetype = catalog[name]
-            demanded[name] += count
-            bound = round(count * seed.configured_fraction)
-            # Each gang starts in a block of its own, where spare machines stand too.
-            start = gangs[name] * archetype.gang.largest if archetype.gang and gang else 0
-            gangs[name] += 1 if gang else 0
-            slots = islice(_slots(archetype), start, start + bound)
-            groups += _grouped(CONFIGURED, name, slots, cluster_id(ordinal), priority)
-    total = sum(demanded.values())
+def free_machines(catalog: Catalog, demand: Demand, seed: Seed, density: int, shards: int) -> TierCounts:
+    """Machines that no cluster holds at the start, by tier and archetype: in the mix of the demand, gangs whole."""
+    total = sum(demand.machines.values())
+    burst = sum(demand.burst_machines.values()) if seed.speculative_count is None else 0
     wanted = {
-        IDLE: int(total * seed.idle_headroom_fraction),
+        IDLE: int(total * exact(seed.idle_headroom_fraction)),
         SPECULATIVE: _speculative(seed, total, shards),
         SPOT: seed.spot_count * shards,
     }
-    for tier, count in wanted.items():
-        for name, share in _largest_remainder(count, demanded).items():
-            groups += _grouped(tier, name, islice(_slots(catalog[name]), share))
-    return Fleet(tuple(groups), total)
+    mix: Mapping[str, Any] = demand.machines
+    if catalog.seed_archetypes:
+        mix = {archetype.name: machine_share(archetype, density) for archetype in catalog.seeded}
+    counts = {
+        tier: raise_to_floors(largest_remainder(number, mix), _gangs_of(catalog, mix)) if number else {}
+        for tier, number in wanted.items()
+    }
+    if burst and seed.is_elastic:
+        # A burst asks for what the steady mix may not have at all, so its machines come on top.
+        for name, number in demand.burst_machines.items():
+            counts[SPECULATIVE][name] = counts[SPECULATIVE].get(name, 0) + number
+    return counts
+
+
+def _gangs_of(catalog: Catalog, mix: Mapping[str, Any]) -> list[Archetype]:
+    """Gang archetypes that are really asked for: a floor for one that the draw left out would serve nobody."""
+    return [archetype for archetype in catalog.seeded if mix.get(archetype.name)]
 
 
 def _speculative(seed: Seed, total: int, shards: int) -> int:
@@ -118,47 +101,80 @@ def _speculative(seed: Seed, total: int, shards: int) -> int:
     return (seed.speculative_multiplier or 0) * total
 
 
-def _slots(archetype: Archetype) -> Iterator[Slot]:
-    """Places for machines of an archetype, for ever: rack gangs in blocks of one rack, others one by one."""
-    block = archetype.gang.largest if archetype.gang and archetype.gang.scope == "sameRack" else 1
-    index = 0
-    while True:
-        zone = archetype.zones[index % len(archetype.zones)]
-        rack = index // len(archetype.zones) % RACKS_PER_ZONE
-        instance_type = archetype.instance_types[index % len(archetype.instance_types)]
-        yield from (Slot(zone, rack, instance_type) for _ in range(block))
-        index += 1
+def bound_machines(catalog: Catalog, needs: Iterable[DrawnNeed], seed: Seed, density: int) -> dict[str, int]:
+    """Machines by archetype that one cluster holds at the start."""
+    if catalog.seed_archetypes:
+        total = round(sum(need.machines for need in needs) * seed.configured_fraction)
+        return allocate_machines(catalog.seeded, total, density)
+    counts: Counter[str] = Counter()
+    for need in needs:
+        counts[need.archetype.name] += bound_of(need, seed)
+    return counts
+
+
+def bound_of(need: DrawnNeed, seed: Seed) -> int:
+    return round(need.machines * seed.configured_fraction)
+
+
+def seed_fleet(
+    catalog: Catalog, draws: Iterable[Draw], free: TierCounts, seed: Seed, density: int
+) -> Iterator[MachineGroup]:
+    """Every machine: those that a cluster holds, in the places its gangs need; then the free ones."""
+    gangs: Counter[str] = Counter()
+    for draw in draws:
+        cluster = cluster_id(draw.ordinal)
+        needs = needs_of(draw, density)
+        if catalog.seed_archetypes:
+            for archetype in catalog.seeded:
+                held = bound_machines(catalog, needs, seed, density)[archetype.name]
+                priority = max(archetype.priority_classes)
+                yield from _grouped(CONFIGURED, archetype, islice(_slots(archetype), held), cluster, priority)
+            continue
+        for need in needs:
+            archetype, held = need.archetype, bound_of(need, seed)
+            start = 0
+            if need.is_gang and archetype.gang:
+                # Each gang starts in a block of its own, where spare machines stand too.
+                start = gangs[archetype.name] * archetype.gang.largest
+                gangs[archetype.name] += 1
+            slots = islice(_slots(archetype, need.axes), start, start + held)
+            yield from _grouped(CONFIGURED, archetype, slots, cluster, need.priority)
+    seeded = {archetype.name: archetype for archetype in catalog.seeded}
+    for tier, counts in free.items():
+        for name, number in counts.items():
+            yield from _grouped(tier, seeded[name], islice(_slots(seeded[name]), number))
+
+
+def _slots(archetype: Archetype, axes: tuple[int, ...] | None = None) -> Iterator[Slot]:
+    """Places for machines of an archetype, for ever: gangs in blocks of one rack or zone, others one by one."""
+    scope = archetype.gang.scope if archetype.gang else None
+    size = archetype.gang.largest if archetype.gang else 1
+    zones, types = archetype.zones, archetype.instance_types
+    rng = random.Random(f"axes/{archetype.name}")
+    for block in count():
+        # Shifted by one each time round, so that three types meet all of three zones.
+        zone, instance_type = zones[block % len(zones)], types[(block + block // len(zones)) % len(types)]
+        labels = tuple(rng.randrange(axis.count) for axis in archetype.label_axes) if axes is None else axes
+        rack = block // len(zones)
+        for member in range(size):
+            shift = member if scope == "sameZone" else 0
+            yield Slot(zone, (rack + shift) % RACKS_PER_ZONE, instance_type, labels)
 
 
 def _grouped(
-    tier: Tier, archetype: str, slots: Iterable[Slot], cluster: str = "", priority: int = 0
+    tier: Tier, archetype: Archetype, slots: Iterable[Slot], cluster: str = "", priority: int = 0
 ) -> list[MachineGroup]:
-    return [MachineGroup(tier, archetype, slot, count, cluster, priority) for slot, count in Counter(slots).items()]
+    return [MachineGroup(tier, archetype, slot, number, cluster, priority) for slot, number in Counter(slots).items()]
 
 
-def _largest_remainder(total: int, weights: Counter[str]) -> dict[str, int]:
-    """Share `total` out in proportion to `weights`, to the last one."""
-    whole = sum(weights.values())
-    if not whole:
-        return {}
-    shares = {name: total * weight // whole for name, weight in weights.items()}
-    by_remainder = sorted(weights, key=lambda name: (-(total * weights[name] % whole), name))
-    for name in by_remainder[: total - sum(shares.values())]:
-        shares[name] += 1
-    return shares
-
-
-def fleet_document(fleet: Fleet, catalog: Catalog, density: int) -> dict[str, Any]:
+def fleet_document(groups: Iterable[MachineGroup], density: int) -> dict[str, Any]:
     """The seed file of the fake provider."""
     kinds: dict[str, Any] = {}
     machines: list[dict[str, Any]] = []
     next_prefix: Counter[str] = Counter()
-    for group in fleet.groups:
-        archetype = catalog[group.archetype]
-        kind = "-".join(
-            [group.tier.name, archetype.name, group.slot.zone, f"r{group.slot.rack}", _dns(group.slot.instance_type)]
-        )
-        kinds.setdefault(kind, _kind(group, archetype, density))
+    for group in groups:
+        kind = _kind_name(group)
+        kinds.setdefault(kind, _kind(group, density))
         prefix = f"c{ordinal_of(group.cluster)}" if group.cluster else "f"
         serial = next_prefix[prefix]
         next_prefix[prefix] += 1
@@ -170,28 +186,33 @@ def fleet_document(fleet: Fleet, catalog: Catalog, density: int) -> dict[str, An
         }
         if group.cluster:
             entry["cluster"] = group.cluster
-            entry["metadata"] = _assignment(group, archetype)
+            entry["metadata"] = _assignment(group)
         machines.append(entry)
     return {"kinds": kinds, "machines": machines}
 
 
-def _dns(text: str) -> str:
-    return text.replace(".", "-").lower()
+def _kind_name(group: MachineGroup) -> str:
+    slot = group.slot
+    parts = [group.tier.name, group.archetype.name, slot.zone, f"r{slot.rack}", slot.instance_type, *slot.axes]
+    return "-".join(str(part).replace(".", "-").replace("_", "-").lower() for part in parts)
 
 
-def _kind(group: MachineGroup, archetype: Archetype, density: int) -> dict[str, Any]:
+def _kind(group: MachineGroup, density: int) -> dict[str, Any]:
+    archetype, slot = group.archetype, group.slot
+    axes = {axis.key: axis.value(index) for axis, index in zip(archetype.label_axes, slot.axes, strict=True)}
     return {
-        "instanceType": group.slot.instance_type,
-        "zone": group.slot.zone,
+        "instanceType": slot.instance_type,
+        "zone": slot.zone,
         "capacityType": group.tier.capacity_type,
         "pricePerHour": group.tier.price_per_hour,
         "interruptionProbability": group.tier.interruption_probability,
         "allocatable": format_vector(archetype.machine_allocatable(density)) | {"pods": _PODS_PER_MACHINE_LIMIT},
-        "labels": {RACK_KEY: f"{group.slot.zone}-rack-{group.slot.rack}", ARCHETYPE_LABEL: archetype.name},
+        "labels": {RACK_KEY: f"{slot.zone}-rack-{slot.rack}", ARCHETYPE_LABEL: archetype.name} | axes,
     }
 
 
-def _assignment(group: MachineGroup, archetype: Archetype) -> dict[str, str]:
+def _assignment(group: MachineGroup) -> dict[str, str]:
+    archetype = group.archetype
     return {
         "bigfleet.lucy.sh/assigned-priority": str(group.priority),
         "bigfleet.lucy.sh/assigned-interruption-penalty-dollars": f"{archetype.interruption_penalty:g}",

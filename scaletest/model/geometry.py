@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from scaletest.model.profile import Profile
+from scaletest.model.sizing import exact
 from scaletest.model.substrate import Substrate
 
 MACHINES_PER_SHARD = 500_000
@@ -17,6 +19,7 @@ class Geometry:
     """The derived shape of a run."""
 
     kwok_clusters: int
+    # What each cluster is asked to fill; the sum over the clusters covers total_pods.
     pods_per_cluster: int
     total_pods: int
     hosts: int
@@ -29,6 +32,11 @@ class Geometry:
     def ramp_feasible(self) -> bool:
         return self.ramp_demand_pods_per_sec <= self.ramp_supply_pods_per_sec
 
+    @property
+    def clusters_of_largest_shard(self) -> int:
+        """Cluster N belongs to shard N % shards."""
+        return math.ceil(self.kwok_clusters / self.shards)
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -38,18 +46,20 @@ class Cost:
     run_usd: float
     soak_hours: float
 
+    @property
+    def larger_usd(self) -> float:
+        """What guards go by."""
+        return max(self.soak_usd, self.run_usd)
+
 
 def derive_geometry(profile: Profile, substrate: Substrate) -> Geometry:
     wanted = profile.scale.total_pods
-    fixed = profile.topology.kwok_clusters
-    clusters = fixed or math.ceil(wanted / substrate.cluster.pods_per_cluster)
-    # Every cluster gets the substrate's full operating point, so the sum can exceed what the profile names.
-    pods_per_cluster = math.ceil(wanted / fixed) if fixed else min(wanted, substrate.cluster.pods_per_cluster)
+    clusters = profile.topology.kwok_clusters or math.ceil(wanted / substrate.cluster.pods_per_cluster)
     return Geometry(
         kwok_clusters=clusters,
-        pods_per_cluster=pods_per_cluster,
-        total_pods=clusters * pods_per_cluster,
-        hosts=math.ceil(clusters / substrate.cluster.clusters_per_host) + _SYSTEM_HOSTS,
+        pods_per_cluster=math.ceil(wanted / clusters),
+        total_pods=wanted,
+        hosts=_hosts(substrate, clusters),
         shards=profile.topology.shard_replicas or max(1, math.ceil(profile.scale.machines / MACHINES_PER_SHARD)),
         coordinators=profile.topology.coordinator_replicas,
         ramp_demand_pods_per_sec=wanted / profile.load_profile.ramp_seconds,
@@ -57,7 +67,21 @@ def derive_geometry(profile: Profile, substrate: Substrate) -> Geometry:
     )
 
 
+def _hosts(substrate: Substrate, clusters: int) -> int:
+    if substrate.host_kind == "embedded":
+        return 1  # this machine, whatever runs on it
+    return math.ceil(clusters / substrate.cluster.clusters_per_host) + _SYSTEM_HOSTS
+
+
 def derive_cost(profile: Profile, substrate: Substrate, geometry: Geometry, soak_seconds: float) -> Cost:
-    rate = geometry.hosts * substrate.cost_estimate.per_host_usd_per_hour
-    whole = profile.load_profile.ramp_seconds + soak_seconds + OVERHEAD_SECONDS
-    return Cost(soak_usd=rate * soak_seconds / 3600, run_usd=rate * whole / 3600, soak_hours=soak_seconds / 3600)
+    rate = geometry.hosts * exact(substrate.cost_estimate.per_host_usd_per_hour)
+    soak = exact(soak_seconds)
+    whole = profile.load_profile.ramp_seconds + soak + OVERHEAD_SECONDS
+    return Cost(
+        soak_usd=_cents(rate * soak / 3600), run_usd=_cents(rate * whole / 3600), soak_hours=soak_seconds / 3600
+    )
+
+
+def _cents(usd: Fraction) -> float:
+    """Dollars to the cent, half a cent up, as a bill does."""
+    return math.floor(usd * 100 + Fraction(1, 2)) / 100

@@ -1,19 +1,22 @@
 """The plan: what a run would install, how long it may take, what it would cost. Nothing is started by making one."""
 
-import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
 from scaletest.model.catalog import Catalog
-from scaletest.model.draw import Workload, draw_demand, total_pods
-from scaletest.model.durations import format_duration, parse_duration
+from scaletest.model.demand import Demand, burst_machines, count_demand
+from scaletest.model.draw import draw_clusters
+from scaletest.model.durations import parse_duration
+from scaletest.model.footprint import Footprint, predict_footprint
 from scaletest.model.geometry import Cost, Geometry, derive_cost, derive_geometry
-from scaletest.model.loadprofile import LoadProfile
+from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.profile import Profile
-from scaletest.model.substrate import Substrate
+from scaletest.model.sizing import SeedSizes, seed_sizes
+from scaletest.model.substrate import Host, Substrate
 
 # Settling may take the fill at this rate, and never less than the floor (spec/harness.md §5.4).
 _FILL_PODS_PER_SEC = 750
@@ -23,6 +26,27 @@ _WINDOW_MIN_SECONDS, _WINDOW_MAX_SECONDS = 60, 300
 INSTALL_SECONDS = 20 * 60
 EVIDENCE_SECONDS = 7 * 60
 TEARDOWN_SECONDS = 5 * 60
+# A plan of more clusters draws these and stretches the counts; the run itself draws them all.
+DRAWN_CLUSTERS_MAX = 400
+# At least one cycle, roll-up and report in so long (chart/values.yaml, bigfleet/shard/options.py).
+_CYCLE_SECONDS, _ROLLUP_SECONDS, _REPORT_SECONDS = 10, 10, 5
+# Each replaced machine is announced at least as Registered and as Ready.
+_STATES_PER_REPLACEMENT = 2
+# Steady state is three quiet polls, ten seconds apart, after the last Pod was bound (ADR-0045).
+_QUIET_SECONDS = 40
+_UPLOAD_SECONDS, _REMOVE_SECONDS = 5, 20
+
+# What a gate observes, so that the plan can say how often it will happen.
+Cause = Literal["replacements", "node states", "rebinds", "cycles", "roll-ups", "reports"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One step of a run: what it will probably take, and when it is given up."""
+
+    name: str
+    predicted_seconds: float | None
+    budget_seconds: float
 
 
 @dataclass(frozen=True)
@@ -34,13 +58,31 @@ class Plan:
     profile: Profile
     substrate: Substrate
     catalog: Catalog
+    host: Host
     geometry: Geometry
     cost: Cost
     soak_seconds: float
-    ramp_budget_seconds: float
     seed: int
-    draws: tuple[tuple[Workload, ...], ...]
-    fleet: fleets.Fleet
+    # What the formulas predict, and what was drawn.
+    sizes: SeedSizes
+    demand: Demand
+    # Machines that no cluster holds at the start.
+    free: fleets.TierCounts
+
+    @property
+    def pods(self) -> int:
+        """Pods really drawn, over all clusters."""
+        return self.demand.pods
+
+    @property
+    def seeded(self) -> dict[str, int]:
+        """Machines of each tier at the start."""
+        return {
+            "configured": sum(self.demand.bound.values()),
+            "idle": sum(self.free[fleets.IDLE].values()),
+            "speculative": sum(self.free[fleets.SPECULATIVE].values()),
+            "spot": sum(self.free[fleets.SPOT].values()),
+        }
 
     @property
     def window_seconds(self) -> int:
@@ -48,21 +90,90 @@ class Plan:
         return int(min(max(self.soak_seconds, _WINDOW_MIN_SECONDS), _WINDOW_MAX_SECONDS))
 
     @property
-    def pods(self) -> int:
-        """Pods really drawn, over all clusters."""
-        return sum(total_pods(draw) for draw in self.draws)
+    def ramp_budget_seconds(self) -> float:
+        if self.profile.ramp_budget:
+            return parse_duration(self.profile.ramp_budget)
+        return max(_RAMP_FLOOR_SECONDS, self.geometry.total_pods / _FILL_PODS_PER_SEC + 1, self.soak_seconds / 2)
 
     @property
-    def expected_losses(self) -> int:
-        """Machines lost, and so Bootstraps caused, in the window that the gates look at."""
+    def lowest_level(self) -> float:
+        """The smallest share of the target that is asked for at any time within the gates' window."""
+        start = self.soak_seconds - self.window_seconds
+        load = self.profile.load_profile
+        steps = sorted(
+            [(step.at_seconds, step.target_multiplier) for step in load.demand_steps]
+            + [(step.at_seconds, step.target_multiplier) for step in load.scale_downs]
+        )
+        lowest = 1.0
+        for at_seconds, level in steps:
+            if at_seconds <= self.soak_seconds:
+                lowest = level if at_seconds <= start else min(lowest, level)
+        return lowest * max(1.0, load.open_loop_demand_multiplier)
+
+    @property
+    def expected(self) -> dict[Cause, int]:
+        """How often each thing that a gate observes will happen in the window that the gates look at."""
         seconds = min(self.soak_seconds, self.window_seconds)
-        return int(self.profile.shard.failure_rate_per_sec * self.fleet.demanded * seconds)
+        held = self.demand.total_machines * min(1.0, self.lowest_level)
+        lost = int(self.profile.shard.failure_rate_per_sec * held * seconds)
+        churned = int(self.profile.load_profile.churn_per_minute * self.pods * seconds / 60)
+        clusters, shards = self.geometry.kwok_clusters, self.geometry.shards
+        return {
+            "replacements": lost,
+            "node states": lost * _STATES_PER_REPLACEMENT,
+            "rebinds": churned,
+            "cycles": int(shards * seconds / _CYCLE_SECONDS) + lost,
+            "roll-ups": int(clusters * seconds / _ROLLUP_SECONDS),
+            "reports": int(shards * seconds / _REPORT_SECONDS),
+        }
+
+    def losses(self, seconds: float) -> int:
+        """Machines that fail in the first so many seconds of the soak, and have to be replaced by others."""
+        return math.ceil(self.profile.shard.failure_rate_per_sec * self.demand.total_machines * seconds)
 
     @property
-    def expected_rebinds(self) -> int:
-        """Pods replaced by churn in the window that the gates look at."""
-        minutes = min(self.soak_seconds, self.window_seconds) / 60
-        return int(self.profile.load_profile.churn_per_minute * self.pods * minutes)
+    def demand_events(self) -> list[tuple[str, float]]:
+        """What moves the demand in the soak, and when."""
+        load = self.profile.load_profile
+        return [
+            *((f"the burst of {burst.archetype}", burst.at_seconds) for burst in load.bursts),
+            *((f"the shed to {step.target_multiplier:g}", step.at_seconds) for step in load.scale_downs),
+            *((f"the step to {step.target_multiplier:g}", step.at_seconds) for step in load.demand_steps),
+        ]
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        geometry = self.geometry
+        return predict_footprint(
+            pods_per_cluster=geometry.pods_per_cluster,
+            nodes_per_cluster=math.ceil(self.demand.total_machines / geometry.kwok_clusters),
+            clusters=geometry.kwok_clusters,
+            clusters_per_host=self.substrate.cluster.clusters_per_host,
+            embedded=self.substrate.host_kind == "embedded",
+            shards=geometry.shards,
+            records_per_shard=math.ceil(sum(self.seeded.values()) / geometry.shards),
+            lease_seconds=self.substrate.cluster.node_lease_seconds,
+            churn_per_minute=self.profile.load_profile.churn_per_minute,
+        )
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The run by the clock. What depends on machines we never measured has no prediction."""
+        embedded = self.substrate.host_kind == "embedded"
+        install = 10 + 15 * self.geometry.kwok_clusters / self.host.v_cpu if embedded else None
+        fill = self.geometry.total_pods / self.geometry.ramp_supply_pods_per_sec
+        return (
+            Phase("install", install, INSTALL_SECONDS),
+            Phase("settle", fill + _QUIET_SECONDS, self.ramp_budget_seconds),
+            Phase("soak", self.soak_seconds, self.soak_seconds),
+            Phase("evidence", _UPLOAD_SECONDS, EVIDENCE_SECONDS),
+            Phase("teardown", _REMOVE_SECONDS, TEARDOWN_SECONDS),
+        )
+
+    @property
+    def capped_seconds(self) -> float:
+        """What --max-duration must leave room for: the two phases whose budgets a profile sets."""
+        return self.ramp_budget_seconds + self.soak_seconds
 
     @cached_property
     def load_profile(self) -> LoadProfile:
@@ -71,63 +182,39 @@ class Plan:
             target=self.geometry.pods_per_cluster,
             churn_per_minute=shape.churn_per_minute,
             seed=self.seed,
-            pre_bind_fraction=self.profile.seed.pre_bind_fraction,
+            pre_bind_fraction=self.profile.seed.bound_at_start,
             anchors=shape.anchors,
             bursts=shape.bursts,
             scale_downs=shape.scale_downs,
             demand_steps=shape.demand_steps,
             open_loop_demand_multiplier=shape.open_loop_demand_multiplier,
-            archetypes=self.catalog.archetypes,
+            archetypes=self.catalog.demand,
+        )
+
+    @property
+    def seeding(self) -> Seeding:
+        geometry = self.geometry
+        return Seeding.of(
+            self.catalog, self.profile.seed, geometry.kwok_clusters, geometry.shards, self.profile.scale.density
         )
 
     def values(self, run_id: str) -> dict[str, Any]:
         """The Helm values of this run."""
-        resources = self.substrate.kwok_pod.model_dump(include={"requests", "limits"}, by_alias=True)
+        kwok_pod = self.substrate.kwok_pod
         return {
             "runId": run_id,
             "kwok": {
                 "clusterCount": self.geometry.kwok_clusters,
                 "nodeLeaseSeconds": self.substrate.cluster.node_lease_seconds,
                 "apiserverExtraFlags": list(self.substrate.apiserver.extra_flags),
-                "sharedVolumeSizeLimit": self.substrate.kwok_pod.shared_volume_size_limit,
-                "resources": resources,
+                "sharedVolumeSizeLimit": kwok_pod.shared_volume_size_limit,
+                "resources": kwok_pod.model_dump(include={"requests", "limits"}, by_alias=True),
             },
             "shard": {"replicas": self.geometry.shards},
             "coordinator": {"replicas": self.geometry.coordinators},
-            "provider": {
-                "fleet": json.dumps(fleets.fleet_document(self.fleet, self.catalog, self.profile.scale.density)),
-                "seed": self.seed,
-                "failureRatePerSec": self.profile.shard.failure_rate_per_sec,
-            },
-            "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
-
-    def document(self) -> dict[str, Any]:
-        """The plan as JSON, for plan.json and `--output json`."""
-        geometry, fleet = self.geometry, self.fleet
-        return {
-            "profile": self.profile_name,
-            "substrate": self.substrate_name,
-            "kwokClusters": geometry.kwok_clusters,
-            "hosts": geometry.hosts,
-            "shards": geometry.shards,
-            "coordinators": geometry.coordinators,
-            "podsPerCluster": geometry.pods_per_cluster,
-            "totalPods": geometry.total_pods,
-            "machines": self.profile.scale.machines,
-            "machinesDemanded": fleet.demanded,
-            "seeded": {
-                "configured": fleet.count(fleets.CONFIGURED),
-                "idle": fleet.count(fleets.IDLE),
-                "speculative": fleet.count(fleets.SPECULATIVE),
-                "spot": fleet.count(fleets.SPOT),
-            },
-            "seed": self.seed,
-            "soakSeconds": self.soak_seconds,
-            "rampBudgetSeconds": self.ramp_budget_seconds,
-            "soakUsd": round(self.cost.soak_usd, 2),
-            "runUsd": round(self.cost.run_usd, 2),
-            "expectedObservations": {"bootstraps": self.expected_losses, "podBinds": self.expected_rebinds},
+            "provider": {"seed": self.seed, "failureRatePerSec": self.profile.shard.failure_rate_per_sec},
+            "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+            "seeding": self.seeding.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
 
 
@@ -138,101 +225,42 @@ def make_plan(
     substrate: Substrate,
     substrate_name: str,
     *,
+    this_host: Host,
     soak_seconds: float | None = None,
     seed: int | None = None,
 ) -> Plan:
-    """Work out a run. Raises UsageError for a profile that asks for what does not exist yet."""
-    _refuse_what_is_not_built(profile, substrate)
+    """Work out a run."""
     soak = soak_seconds if soak_seconds is not None else float(profile.load_profile.soak_seconds)
-    if profile.topology.kwok_clusters > profile.scale.total_pods:
-        raise UsageError(
-            f"topology.kwokClusters is {profile.topology.kwok_clusters}, but there are {profile.scale.total_pods} Pods"
-        )
     seed = profile.load_profile.seed if seed is None else seed
     geometry = derive_geometry(profile, substrate)
-    draws = tuple(
-        tuple(draw_demand(catalog, geometry.pods_per_cluster, seed, ordinal))
-        for ordinal in range(geometry.kwok_clusters)
+    density, clusters = profile.scale.density, geometry.kwok_clusters
+    unknown = {burst.archetype for burst in profile.load_profile.bursts} - catalog.by_name.keys()
+    if unknown:
+        raise UsageError(
+            f"loadProfile.bursts: the catalog has no archetype {min(unknown)!r}",
+            hint=f"it has {', '.join(catalog.by_name)}",
+        )
+    demand = count_demand(
+        draw_clusters(catalog.demand, geometry.pods_per_cluster, seed, range(min(clusters, DRAWN_CLUSTERS_MAX))),
+        clusters,
+        density,
+        profile.seed.configured_fraction,
+        burst_machines(profile.load_profile.bursts, catalog.by_name, clusters, density),
     )
-    plan = Plan(
+    return Plan(
         profile_name=profile_name,
         substrate_name=substrate_name,
         profile=profile,
         substrate=substrate,
         catalog=catalog,
+        host=substrate.host or this_host,
         geometry=geometry,
         cost=derive_cost(profile, substrate, geometry, soak),
         soak_seconds=soak,
-        ramp_budget_seconds=_ramp_budget(profile, geometry, soak),
         seed=seed,
-        draws=draws,
-        fleet=fleets.seed_fleet(catalog, draws, profile.seed, profile.scale.density, geometry.shards),
+        sizes=seed_sizes(
+            profile.seed, catalog.seeded, geometry.total_pods, density, geometry.kwok_clusters, geometry.shards
+        ),
+        demand=demand,
+        free=fleets.free_machines(catalog, demand, profile.seed, density, geometry.shards),
     )
-    _refuse_what_cannot_be_judged(plan)
-    return plan
-
-
-def _refuse_what_cannot_be_judged(plan: Plan) -> None:
-    """A soak that cannot bring the observations its gates need would end in no-data (design.md §4, Enough to judge)."""
-    least = plan.profile.slo.min_observations
-    expected = {
-        "machines replaced (shard.failureRatePerSec)": plan.expected_losses,
-        "Pods rebound (loadProfile.churnPerMinute)": plan.expected_rebinds,
-    }
-    for what, count in expected.items():
-        if count < least:
-            raise UsageError(
-                f"a soak of {format_duration(plan.soak_seconds)} brings about {count} {what}; the gates need {least}",
-                hint="make --duration longer, or raise the rate in the profile",
-            )
-
-
-def _ramp_budget(profile: Profile, geometry: Geometry, soak_seconds: float) -> float:
-    if profile.ramp_budget:
-        try:
-            return parse_duration(profile.ramp_budget)
-        except ValueError as error:
-            raise UsageError(f"rampBudget: {error}") from error
-    return max(_RAMP_FLOOR_SECONDS, geometry.total_pods / _FILL_PODS_PER_SEC + 1, soak_seconds / 2)
-
-
-def _refuse_what_is_not_built(profile: Profile, substrate: Substrate) -> None:
-    load = profile.load_profile
-    asked = {
-        "seed.preBind": profile.seed.pre_bind_fraction > 0,
-        "loadProfile.anchors": load.anchors,
-        "loadProfile.bursts": bool(load.bursts),
-        "loadProfile.scaleDowns": bool(load.scale_downs),
-        "loadProfile.demandSteps": bool(load.demand_steps),
-        "loadProfile.openLoopDemandMultiplier": load.open_loop_demand_multiplier > 1,
-        "runnerActions": bool(profile.runner_actions),
-        "topology.coordinatorReplicas": profile.topology.coordinator_replicas > 1,
-        "topology.shardReplicas": profile.topology.shard_replicas > 1,
-        "cluster.storage kine": substrate.cluster.storage == "kine",
-        "hostKind context": substrate.host_kind == "context",
-    }
-    missing = [name for name, wanted in asked.items() if wanted]
-    if missing:
-        raise UsageError(
-            f"not built yet: {', '.join(missing)}",
-            hint="remove it from the profile or substrate; `smoke` on `embedded` runs today",
-        )
-
-
-def plan_lines(plan: Plan) -> list[str]:
-    """The plan for people, a few aligned lines."""
-    geometry, fleet = plan.geometry, plan.fleet
-    budget = format_duration(plan.ramp_budget_seconds)
-    return [
-        f"profile    {plan.profile_name} on {plan.substrate_name}, seed {plan.seed}",
-        f"scale      {geometry.kwok_clusters} clusters × {geometry.pods_per_cluster} Pods = {geometry.total_pods} Pods"
-        f", {fleet.demanded} machines needed",
-        f"seeded     {fleet.count(fleets.CONFIGURED)} configured, {fleet.count(fleets.IDLE)} idle, "
-        f"{fleet.count(fleets.SPECULATIVE)} speculative",
-        f"hosts      {geometry.hosts} × {plan.substrate.host.v_cpu} vCPU / {plan.substrate.host.memory_gi_b} GiB; "
-        f"{geometry.shards} shard, {geometry.coordinators} coordinator",
-        f"time       settle within {budget}, soak {format_duration(plan.soak_seconds)}",
-        f"cost       ${plan.cost.soak_usd:.2f} for the soak, ${plan.cost.run_usd:.2f} for the whole run",
-        f"expected   about {plan.expected_losses} machines replaced and {plan.expected_rebinds} Pods rebound in the "
-        f"{format_duration(plan.window_seconds)} that the gates look at",
-    ]

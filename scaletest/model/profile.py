@@ -1,26 +1,57 @@
-"""A profile: how much demand, how it moves, which bars it must hold (spec/harness.md §2.1)."""
+"""A profile: how much demand, how it moves, which faults, which bars it must hold (spec/harness.md §2.1)."""
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from scaletest.model.base import Document
+from scaletest.model.durations import parse_duration
 
 NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+# Far above any fleet that was ever planned, far below what makes arithmetic slow.
+MOST_MACHINES = 100_000_000
+# What the priority classes of the shortfall metrics are called (spec/harness.md §4.2).
+PRIORITY_CLASSES = {"batch": 100, "service": 1000, "critical": 1_000_000}
+# One percent a day of the machines that serve a cluster (the chart's default upstream).
+DEFAULT_FAILURE_RATE_PER_SEC = 1.16e-7
+_ACTION = re.compile(r"kill-coordinator-leader|(?:kill-shard|partition-coordinator-from-shard)-(bigfleet-shard-\d+)")
+
+
+def _is_duration(text: str) -> str:
+    if parse_duration(text) <= 0:
+        raise ValueError(f"{text} must be above zero")
+    return text
+
+
+def _is_action(text: str) -> str:
+    if not _ACTION.fullmatch(text):
+        raise ValueError(
+            f"unknown action {text!r}; allowed: kill-coordinator-leader, kill-shard-bigfleet-shard-<n>, "
+            "partition-coordinator-from-shard-bigfleet-shard-<n>"
+        )
+    return text
 
 
 class Metadata(Document):
     """Who the document is."""
 
     name: str = ""
+    """Shown in the plan; the file's name is the one that counts."""
     description: str = ""
+    """One line for the tables of `profiles` and `substrates`."""
 
 
 class Scale(Document):
-    """The nominal size: totalPods = machines × density."""
+    """The nominal size."""
 
-    machines: Annotated[int, Field(gt=0)]
-    density: Annotated[int, Field(gt=0)]
+    machines: Annotated[int, Field(gt=0, le=MOST_MACHINES)]
+    """Nominal machines; together with the density they define the demand."""
+    density: Annotated[int, Field(gt=0, le=1000)]
+    """Pods per machine: totalPods = machines × density."""
 
     @property
     def total_pods(self) -> int:
@@ -28,124 +59,192 @@ class Scale(Document):
 
 
 class CatalogRef(Document):
-    """Which file of profiles/archetypes/ the demand is drawn from."""
+    """Where the demand's shapes come from."""
 
-    archetypes: str = "realistic"
+    archetypes: Annotated[str, Field(min_length=1)] = "realistic"
+    """Name of a file in `archetypes/` beside the profile, or of one that ships."""
 
 
 class Seed(Document):
     """What the provider owns before the first Pod exists."""
 
-    # Share of the machines that the demand needs which start bound to their cluster.
-    configured_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0
-    speculative_multiplier: Annotated[int, Field(ge=0)] | None = None
-    # Absolute slots per shard; excludes the multiplier.
-    speculative_count: Annotated[int, Field(ge=0)] | None = None
-    spot_count: Annotated[int, Field(ge=0)] = 0
-    idle_headroom_fraction: NonNegative = 0.0
-    # Share of the initial fill that the load-driver binds itself; `preBind: true` is 1.0.
-    pre_bind_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _pre_bind_spelling(cls, data: object) -> object:
-        if isinstance(data, dict) and "preBind" in data:
-            if "preBindFraction" in data:
-                raise ValueError("preBind and preBindFraction exclude each other")
-            data = dict(data)
-            pre_bind = data.pop("preBind")
-            if not isinstance(pre_bind, bool):
-                raise ValueError("preBind must be true or false")
-            data["preBindFraction"] = 1.0 if pre_bind else 0.0
-        return data
+    configured_fraction: Fraction = 1.0
+    """Share of the machines that the demand needs which start bound to their cluster."""
+    speculative_multiplier: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Speculative slots = multiplier × effective machines. Excludes speculativeCount."""
+    speculative_count: Annotated[int, Field(ge=0, le=MOST_MACHINES)] | None = None
+    """Speculative slots per shard, absolute. Excludes speculativeMultiplier."""
+    spot_count: Annotated[int, Field(ge=0, le=MOST_MACHINES)] = 0
+    """Slots per shard of a second elastic tier: cheaper, interrupted more often."""
+    idle_headroom_fraction: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """Idle machines = fraction × effective machines."""
+    pre_bind: bool | None = None
+    """The load-driver binds the whole initial fill itself; the same as preBindFraction 1.0."""
+    pre_bind_fraction: Fraction | None = None
+    """Share of the initial fill that the load-driver binds itself. Excludes preBind."""
 
     @model_validator(mode="after")
-    def _one_speculative(self) -> Self:
+    def _exclusive(self) -> Self:
         if self.speculative_multiplier is not None and self.speculative_count is not None:
             raise ValueError("speculativeMultiplier and speculativeCount exclude each other")
+        if self.pre_bind is not None and self.pre_bind_fraction is not None:
+            raise ValueError("preBind and preBindFraction exclude each other")
         return self
+
+    @property
+    def bound_at_start(self) -> float:
+        """Share of the fill that is bound by the load-driver, whichever way it was spelled."""
+        return float(self.pre_bind or 0) if self.pre_bind_fraction is None else self.pre_bind_fraction
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether OnDemand slots exist that can be bought."""
+        return bool(self.speculative_multiplier or self.speculative_count)
 
 
 class Burst(Document):
     """Extra demand of one archetype for a while."""
 
     at_seconds: NonNegative
-    archetype: str
-    extra_target: Annotated[int, Field(gt=0)]
-    # 0: the burst never drains.
+    """Offset from soak start."""
+    archetype: Annotated[str, Field(min_length=1)]
+    """Which archetype of the catalog; the only way to ask for a burstOnly one."""
+    extra_target: Annotated[int, Field(gt=0, le=MOST_MACHINES)]
+    """Pods on top, per cluster; for a gang: whole gangs."""
     duration_seconds: NonNegative = 0
-    selectivity: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """The burst drains after this long; 0: never."""
+    selectivity: Fraction = 1.0
+    """Share of the clusters that take part."""
 
 
 class ScaleDown(Document):
     """A sustained shed to a share of the target."""
 
     at_seconds: NonNegative
+    """Offset from soak start."""
     target_multiplier: Annotated[float, Field(gt=0, lt=1)]
+    """What is left of the target."""
 
 
 class DemandStep(Document):
     """A new level of demand, up or down."""
 
     at_seconds: NonNegative
-    target_multiplier: Annotated[float, Field(gt=0)]
+    """Offset from soak start."""
+    target_multiplier: Annotated[float, Field(gt=0, le=100)]
+    """The new level, of the original target."""
 
 
 class LoadShape(Document):
-    """How demand arrives and moves. Times are seconds from soak start."""
+    """How demand arrives and moves."""
 
     ramp_seconds: Annotated[int, Field(gt=0)] = 300
+    """How fast the demand should be filled; for the feasibility warning and the price."""
     soak_seconds: Annotated[int, Field(ge=0)] = 600
+    """Length of the soak; `--duration` overrides it."""
     churn_per_minute: NonNegative = 0.0
-    # How far into the soak the reclaim count starts.
+    """Share of the Pods that is replaced each minute of the soak."""
     settle_seconds: Annotated[int, Field(ge=0)] = 0
+    """How far into the soak the reclaim count starts."""
     bursts: tuple[Burst, ...] = ()
+    """Extra demand for a while."""
     scale_downs: tuple[ScaleDown, ...] = ()
+    """Sustained sheds."""
     demand_steps: tuple[DemandStep, ...] = ()
-    open_loop_demand_multiplier: NonNegative = 1.0
-    # Force-bind one Pod of a gang so that the others can follow (ADR-0025); a speed aid, not a need.
+    """Levels of demand, up and down."""
+    open_loop_demand_multiplier: Annotated[float, Field(ge=0, le=100)] = 1.0
+    """Above 1: so many times the target is asked for; the surplus never binds."""
     anchors: bool = False
-    # Repeats the demand draw, the churn and the losses; `--seed` overrides it.
+    """Force-bind one Pod of a gang so that the others can follow (ADR-0025); a speed aid, not a need."""
     seed: int = 1
+    """Repeats the demand draw, the churn and the losses; `--seed` overrides it."""
 
 
 class RunnerAction(Document):
-    """A fault, at an offset from soak start."""
+    """A fault."""
 
     at_seconds: NonNegative
-    action: str
+    """Offset from soak start."""
+    action: Annotated[str, AfterValidator(_is_action)]
+    """kill-coordinator-leader, kill-shard-<pod> or partition-coordinator-from-shard-<pod>."""
+
+    @property
+    def shard(self) -> str:
+        """The shard pod that is hit; empty if none is."""
+        match = _ACTION.fullmatch(self.action)
+        return (match and match.group(1)) or ""
 
 
 class Topology(Document):
     """Overrides of what the geometry derives."""
 
-    shard_replicas: Annotated[int, Field(ge=0)] = 0
+    shard_replicas: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Shards; 0: one for every 500,000 machines."""
     coordinator_replicas: Literal[1, 3] = 1
-    # Fixes the number of KWOK clusters; the Pods are shared out evenly. 0: as the substrate's podsPerCluster asks.
+    """Members of the coordinator."""
     kwok_clusters: Annotated[int, Field(ge=0)] = 0
+    """KWOK clusters, the Pods shared out evenly; 0: as many as the substrate's podsPerCluster asks for."""
 
 
 class ShardTuning(Document):
     """Failure injection."""
 
-    # Machines lost per second and Configured machine, during the soak.
-    failure_rate_per_sec: NonNegative = 0.0
+    failure_rate_per_sec: Annotated[float, Field(ge=0, le=1)] = DEFAULT_FAILURE_RATE_PER_SEC
+    """Machines lost per second and Configured machine during the soak; left out: 1 % a day; 0: none."""
 
 
 class Slo(Document):
-    """The bars. A field left out keeps its default; `None` is off (spec/harness.md §6.2)."""
+    """The bars. A field left out keeps its default; `null` switches a bar off where that is allowed (§6.2)."""
 
-    shard_configure_phase_p99_seconds: Annotated[float, Field(gt=0)] | None = 15.0
+    shard_configure_phase_p99_seconds: Seconds | None = 15.0
+    """Idle → Configured per machine; `null`: not gated."""
     bootstrap_success_ratio: Annotated[float, Field(gt=0, le=1)] | None = 0.99
-    operator_node_state_update_p99_seconds: Annotated[float, Field(gt=0)] = 1.5
-    end_to_end_pod_bind_p50_seconds: Annotated[float, Field(gt=0)] = 10.0
-    shard_cycle_duration_p99_seconds: Annotated[float, Field(gt=0)] = 5.0
-    operator_rollup_p99_seconds: Annotated[float, Field(gt=0)] = 1.0
-    operator_ack_p99_seconds: Annotated[float, Field(gt=0)] = 12.0
-    coordinator_apply_error_rate: NonNegative = 0.001
+    """Share of the Bootstraps that succeed, at least; `null`: not gated."""
+    operator_node_state_update_p99_seconds: Seconds | None = 1.5
+    """From the shard's word to the UpcomingNode; `null`: not gated."""
+    end_to_end_pod_bind_p50_seconds: Seconds = 10.0
+    """A loose floor under the usual way of a Pod, not the release gate (ADR-0054)."""
+    shard_cycle_duration_p99_seconds: Seconds = 5.0
+    """One decision cycle."""
+    operator_rollup_p99_seconds: Seconds = 1.0
+    """One roll-up."""
+    operator_ack_p99_seconds: Seconds = 12.0
+    """Acknowledging CapacityRequests."""
+    coordinator_apply_error_rate: Fraction = 0.001
+    """Share of the coordinator's writes that fail, at most."""
     max_reclaim_actions_during_soak: Annotated[int, Field(ge=0)] = 0
-    # Fewer observations than this are no data.
+    """Reclaims counted from settleSeconds to the end of the soak, at most."""
     min_observations: Annotated[int, Field(ge=1)] = 10
+    """Fewer observations than this are no data."""
+    internal_binding_latency_p99_seconds: Seconds | None = None
+    """Of old profiles; parsed, never gated (ADR-0054)."""
+    expect_preemptions: bool = False
+    """The run must preempt at least once."""
+    expect_standing_shortfall: bool = False
+    """Inverts the shortfall gate: demand exceeds supply on purpose."""
+    shortfall_stability_max: NonNegative | None = None
+    """With expectStandingShortfall: how much the shortfall may move in the window."""
+    shortfall_confined_below: Literal["batch", "service", "critical"] | None = None
+    """With expectStandingShortfall: the priority class that may be short (batch 100, service 1000, critical 10⁶)."""
+    expect_cost_routing: bool = False
+    """Workloads that tolerate interruption must land on Spot, sensitive ones on OnDemand."""
+    cost_routing_tolerant_bucket: str | None = None
+    """The interruption-penalty bucket of the tolerant workloads."""
+    cost_routing_sensitive_bucket: str | None = None
+    """The interruption-penalty bucket of the sensitive workloads."""
+    cost_routing_misrouted_max: Annotated[int, Field(ge=0)] = 0
+    """Machines in the wrong tier, at most."""
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if not self.expect_standing_shortfall and (self.shortfall_stability_max or self.shortfall_confined_below):
+            raise ValueError("shortfallStabilityMax and shortfallConfinedBelow need expectStandingShortfall")
+        buckets = (self.cost_routing_tolerant_bucket, self.cost_routing_sensitive_bucket)
+        if self.expect_cost_routing and (None in buckets or buckets[0] == buckets[1]):
+            raise ValueError(
+                "expectCostRouting needs costRoutingTolerantBucket and costRoutingSensitiveBucket, and they must differ"
+            )
+        return self
 
 
 class Profile(Document):
@@ -154,13 +253,34 @@ class Profile(Document):
     api_version: Literal["bigfleet.io/scaletest/v1"]
     kind: Literal["Profile"]
     metadata: Metadata = Metadata()
+    """Who the document is."""
     scale: Scale
+    """The nominal size."""
     catalog: CatalogRef = CatalogRef()
+    """Where the demand's shapes come from."""
     seed: Seed = Seed()
+    """What the provider owns before the first Pod exists."""
     load_profile: LoadShape = LoadShape()
-    # How long settling may take, as `10m`; default: a formula over the Pods.
-    ramp_budget: str | None = None
+    """How demand arrives and moves."""
+    ramp_budget: Annotated[str, AfterValidator(_is_duration)] | None = None
+    """How long settling may take, as `10m`; left out: a formula over the Pods (spec/harness.md §5.4)."""
     runner_actions: tuple[RunnerAction, ...] = ()
+    """Faults."""
     topology: Topology = Topology()
+    """Overrides of what the geometry derives."""
     shard: ShardTuning = ShardTuning()
+    """Failure injection."""
     slo: Slo = Slo()
+    """The bars."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.topology.kwok_clusters > self.scale.total_pods:
+            raise ValueError(
+                f"topology.kwokClusters is {self.topology.kwok_clusters}, but there are {self.scale.total_pods} Pods"
+            )
+        if self.slo.expect_cost_routing and not (self.seed.spot_count and self.seed.is_elastic):
+            raise ValueError(
+                "slo.expectCostRouting needs both tiers: seed.spotCount and seed.speculativeCount above zero"
+            )
+        return self

@@ -1,58 +1,81 @@
 """A substrate: what the hosts are, what fits on one, and what it costs (spec/harness.md §2.2)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from bigfleet.core.quantity import parse_milli
 from scaletest.model.base import Document
 from scaletest.model.profile import Metadata, NonNegative
+from scaletest.model.quantities import Quantity
 
 
 class Host(Document):
     """One host of the fleet that carries the test."""
 
     v_cpu: Annotated[int, Field(gt=0, alias="vCPU")]
-    memory_gi_b: Annotated[int, Field(gt=0, alias="memoryGiB")]
+    """Cores."""
+    memory_gi_b: Annotated[float, Field(gt=0, alias="memoryGiB")]
+    """Memory."""
 
 
 class ClusterPoint(Document):
     """The operating point of one KWOK cluster."""
 
-    pods_per_cluster: Annotated[int, Field(gt=0)]
-    clusters_per_host: Annotated[int, Field(gt=0)]
+    pods_per_cluster: Annotated[int, Field(gt=0, le=1_000_000)]
+    """Pods that one cluster's control plane carries."""
+    clusters_per_host: Annotated[int, Field(gt=0, le=1000)]
+    """Clusters that fit on one host."""
     storage: Literal["etcd", "kine"]
-    # Measured by a short run on one cluster; decides ramp feasibility.
+    """What stands behind the apiserver. kine's SQLite loses writes under this load, and needs `kine` in the image."""
     bind_throughput_pods_per_sec: Annotated[float, Field(gt=0)]
-    # KWOK renews each node's lease this often × 4; 0 switches leases off (nothing here needs them).
+    """What one cluster's scheduler binds, measured by a short run; decides whether the ramp is feasible."""
     node_lease_seconds: Annotated[int, Field(ge=0)] = 0
+    """KWOK renews each node's lease four times in this long; 0 switches leases off (nothing here needs them)."""
 
 
 class ContainerResources(Document):
-    """cpu and memory as Kubernetes quantities."""
+    """What one container is given."""
 
-    cpu: str
-    memory: str
+    cpu: Quantity
+    """Cores."""
+    memory: Quantity
+    """Bytes."""
 
 
 class KwokPod(Document):
     """Applied to both containers of a kwok-cluster pod, so a pod takes twice this."""
 
     requests: ContainerResources
+    """What is set aside."""
     limits: ContainerResources
-    shared_volume_size_limit: str = "1Gi"
+    """What is never exceeded."""
+    shared_volume_size_limit: Quantity = "1Gi"
+    """Memory-backed volume of the two containers: certificates, and etcd's data."""
+
+    @model_validator(mode="after")
+    def _limits_reach_requests(self) -> Self:
+        for name in ("cpu", "memory"):
+            request, limit = getattr(self.requests, name), getattr(self.limits, name)
+            if parse_milli(limit) < parse_milli(request):
+                raise ValueError(f"limits.{name} {limit} is below requests.{name} {request}")
+        return self
 
 
 class Apiserver(Document):
-    """Extra flags for every KWOK cluster's kube-apiserver."""
+    """The KWOK clusters' kube-apiserver."""
 
-    extra_flags: tuple[str, ...] = ()
+    extra_flags: tuple[Annotated[str, Field(pattern=r"^--[a-z]")], ...] = ()
+    """Flags on top of ours, such as `--max-requests-inflight=4000`."""
 
 
 class CostEstimate(Document):
     """What a host costs."""
 
     per_host_usd_per_hour: NonNegative = 0.0
+    """US dollars."""
     notes: str = ""
+    """Where the price comes from."""
 
 
 class Substrate(Document):
@@ -61,11 +84,24 @@ class Substrate(Document):
     api_version: Literal["bigfleet.io/scaletest/v1"]
     kind: Literal["Substrate"]
     metadata: Metadata = Metadata()
-    # `embedded` brings its own control plane on this machine; `context` uses the current kube context.
+    """Who the document is."""
     host_kind: Literal["embedded", "context"] = "context"
-    host: Host
+    """`embedded`: this machine brings its own control plane; `context`: the current kube context."""
+    host: Host | None = None
+    """One host of the fleet; only the embedded host may leave it out: it is this machine."""
     cluster: ClusterPoint
+    """The operating point of one KWOK cluster."""
     kwok_pod: KwokPod
+    """What a kwok-cluster pod is given."""
     apiserver: Apiserver = Apiserver()
+    """The KWOK clusters' kube-apiserver."""
     cost_estimate: CostEstimate = CostEstimate()
+    """What a host costs."""
     provisioning: str = ""
+    """How to get such hosts, for people."""
+
+    @model_validator(mode="after")
+    def _hosts_are_known(self) -> Self:
+        if self.host is None and self.host_kind != "embedded":
+            raise ValueError("host is missing: vCPU and memoryGiB of one host")
+        return self

@@ -4,10 +4,12 @@ The only place where a gate's query is written. `{w}` is the window in seconds. 
 a series that is missing, NaN or infinite is no data, and no data is never a pass.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from scaletest.model.plan import Plan
+from scaletest.model.plan import Cause, Plan
+from scaletest.model.profile import Slo
 
 Verdict = Literal["pass", "fail", "no-data", "saturated", "skipped"]
 
@@ -28,6 +30,8 @@ class Gate:
     least: bool = False
     # A counter; what it grew by over the window is the number of observations behind the value.
     count: str = ""
+    # What is counted; the plan knows how often it will happen.
+    cause: Cause | None = None
     # The histogram behind a quantile; a quantile at its highest finite bucket is saturated.
     histogram: str = ""
     # Held bars are the same at every size (ADR-0028); scaled ones grow with the fleet.
@@ -106,14 +110,15 @@ def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
 
 
 def gates_for(plan: Plan) -> list[Gate]:
-    """Every gate of a profile with its bounds, in the order of spec/harness.md §6.2."""
+    """The gates that are queries, with their bounds, in the order of spec/harness.md §6.2."""
     slo = plan.profile.slo
     gates = [
         Gate(
             "loadgenPodsActive",
             "demand alive throughout",
             "min_over_time(sum(scaletest_loadgen_cr_active)[{w}:15s])",
-            bound=int(LOAD_FRACTION * plan.pods),
+            # Of what is asked for in the window: a shed or a step moves the target (spec/harness.md §11.2, 1).
+            bound=int(LOAD_FRACTION * plan.pods * plan.lowest_level),
             least=True,
         ),
         Gate(
@@ -129,6 +134,7 @@ def gates_for(plan: Plan) -> list[Gate]:
             "configure phase p99",
             _quantile(0.99, "bigfleet_shard_configure_phase_seconds", "le, pod", "max"),
             count="bigfleet_shard_configure_phase_seconds_count",
+            cause="replacements",
             histogram="bigfleet_shard_configure_phase_seconds",
             held=True,
         ),
@@ -140,31 +146,28 @@ def gates_for(plan: Plan) -> list[Gate]:
             ' / sum(rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}[{w}]))',
             least=True,
             count='bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}',
+            cause="replacements",
             held=True,
         ),
-        Gate(
+        _optional(
+            slo.operator_node_state_update_p99_seconds,
             "operatorNodeStateUpdateP99Seconds",
             "node state published p99",
             _quantile(0.99, "bigfleet_operator_node_state_update_duration_seconds"),
-            bound=slo.operator_node_state_update_p99_seconds,
             count="bigfleet_operator_node_state_update_duration_seconds_count",
+            cause="node states",
             histogram="bigfleet_operator_node_state_update_duration_seconds",
             held=True,
         ),
-        Gate(
-            "shardShortfalls",
-            "standing shortfalls",
-            # At the end, or on three scrapes in a row anywhere in the window.
-            "(sum(bigfleet_shard_shortfalls) > 0)"
-            " or max_over_time(min_over_time(sum(bigfleet_shard_shortfalls)[15s:5s])[{w}:5s])",
-            bound=0,
-        ),
+        *_shortfall_gates(slo),
+        *_expectation_gates(slo),
         Gate(
             "endToEndPodBindP50Seconds",
             "Pod bind p50 (loose)",
             _quantile(0.5, "bigfleet_scaletest_pod_bind_latency_steady_seconds"),
             bound=slo.end_to_end_pod_bind_p50_seconds,
             count="bigfleet_scaletest_pod_bind_latency_steady_seconds_count",
+            cause="rebinds",
             histogram="bigfleet_scaletest_pod_bind_latency_steady_seconds",
         ),
         Gate(
@@ -173,6 +176,7 @@ def gates_for(plan: Plan) -> list[Gate]:
             _quantile(0.99, "bigfleet_shard_cycle_duration_seconds", "le, pod", "max"),
             bound=slo.shard_cycle_duration_p99_seconds,
             count="bigfleet_shard_cycle_duration_seconds_count",
+            cause="cycles",
             histogram="bigfleet_shard_cycle_duration_seconds",
         ),
         Gate(
@@ -181,6 +185,7 @@ def gates_for(plan: Plan) -> list[Gate]:
             _quantile(0.99, "bigfleet_operator_rollup_duration_seconds"),
             bound=slo.operator_rollup_p99_seconds,
             count="bigfleet_operator_rollup_duration_seconds_count",
+            cause="roll-ups",
             histogram="bigfleet_operator_rollup_duration_seconds",
         ),
         Gate(
@@ -189,6 +194,7 @@ def gates_for(plan: Plan) -> list[Gate]:
             _quantile(0.99, "bigfleet_operator_acknowledge_duration_seconds"),
             bound=slo.operator_ack_p99_seconds,
             count="bigfleet_operator_acknowledge_duration_seconds_count",
+            cause="roll-ups",
             histogram="bigfleet_operator_acknowledge_duration_seconds",
         ),
         Gate(
@@ -198,6 +204,7 @@ def gates_for(plan: Plan) -> list[Gate]:
             " / sum(rate(bigfleet_coordinator_apply_total[{w}]))",
             bound=slo.coordinator_apply_error_rate,
             count="bigfleet_coordinator_apply_total",
+            cause="reports",
         ),
         Gate(
             "operatorOutboxDropsPerSec",
@@ -207,6 +214,45 @@ def gates_for(plan: Plan) -> list[Gate]:
         ),
     ]
     return [gate for gate in gates if gate is not None]
+
+
+# At the end, or on three scrapes in a row anywhere in the window.
+_STANDING = (
+    "(sum(bigfleet_shard_shortfalls) > 0)"
+    " or max_over_time(min_over_time(sum(bigfleet_shard_shortfalls)[15s:5s])[{w}:5s])"
+)
+
+
+def _shortfall_gates(slo: Slo) -> Iterator[Gate]:
+    """Demand covered by bound capacity (ADR-0045), or, where scarcity is the subject, short as it was meant to be."""
+    if not slo.expect_standing_shortfall:
+        yield Gate("shardShortfalls", "standing shortfalls", _STANDING, bound=0)
+        return
+    yield Gate("shardShortfalls", "shortfall, wanted here", "sum(bigfleet_shard_shortfalls)", bound=1, least=True)
+    if slo.shortfall_stability_max is not None:
+        moved = "abs(delta(sum(bigfleet_shard_shortfalls)[{w}:15s]))"
+        yield Gate("shardShortfallsDelta", "shortfall moves by", moved, bound=slo.shortfall_stability_max)
+    if slo.shortfall_confined_below:
+        others = f'sum(bigfleet_shard_shortfalls_by_priority{{priority_class!="{slo.shortfall_confined_below}"}})'
+        yield Gate("shortfallAboveLowestClass", f"shortfall beyond {slo.shortfall_confined_below}", others, bound=0)
+
+
+def _expectation_gates(slo: Slo) -> Iterator[Gate]:
+    """What a profile is there to show."""
+    if slo.expect_preemptions:
+        preempts = 'sum(bigfleet_shard_actions_total{kind="Preempt"})'
+        yield Gate("preemptActions", "preemptions, wanted here", preempts, bound=1, least=True)
+    if slo.expect_cost_routing:
+        tolerant, sensitive = slo.cost_routing_tolerant_bucket or "", slo.cost_routing_sensitive_bucket or ""
+        right = f"{_held('Spot', tolerant)} + {_held('OnDemand', sensitive)}"
+        wrong = f"{_held('Spot', sensitive)} + {_held('OnDemand', tolerant)}"
+        yield Gate("costRoutingCorrect", "machines in the right tier", right, bound=1, least=True)
+        yield Gate("costRoutingMisrouted", "machines in the wrong tier", wrong, bound=slo.cost_routing_misrouted_max)
+
+
+def _held(capacity_type: str, bucket: str) -> str:
+    labels = f'state="Configured",capacity_type="{capacity_type}",interruption_penalty_bucket="{bucket}"'
+    return f"sum(bigfleet_shard_inventory_machines{{{labels}}})"
 
 
 def _optional(bound: float | None, key: str, title: str, query: str, **rest: Any) -> Gate | None:
@@ -221,6 +267,11 @@ def reclaim_gate(plan: Plan) -> Gate:
     """Phase 3 only shrinks, so it must be inert at steady demand."""
     bound = plan.profile.slo.max_reclaim_actions_during_soak
     return Gate("reclaimActionsDuringSoak", "reclaims at steady demand", RECLAIMS, bound)
+
+
+def all_gates(plan: Plan) -> list[Gate]:
+    """Every gate that a run of this plan is judged by."""
+    return [*gates_for(plan), reclaim_gate(plan), restart_gate()]
 
 
 def restart_gate() -> Gate:

@@ -15,6 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, INSTALL_SECONDS, TEARDOWN_SECONDS, Plan
+from scaletest.report.plan import plan_document
 from scaletest.run import outcome as codes
 from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
 from scaletest.run.gates import GateRecord, gates_for, judge, reclaim_gate, restart_gate
@@ -117,7 +118,7 @@ class Run:
     async def _steps(self) -> SoakWindow:
         plan, options, journal, facts = self._plan, self._options, self._journal, self._facts
         values = _merged(plan.values(options.run_id), options.overrides)
-        write_json(options.output / "plan.json", plan.document())
+        write_json(options.output / "plan.json", plan_document(plan, options.run_id))
         write_values(options.output / "rendered-values.yaml", values)
 
         with facts.timing("host"):

@@ -4,13 +4,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from scaletest.model.plan import Plan
 from scaletest.run.gates import UNMEASURED_VALUE, GateRecord
 from scaletest.run.hops import HopReading
 from scaletest.run.outcome import Outcome
 from scaletest.run.soak import SoakWindow
+from scaletest.run.summarydoc import Summary, SummaryGate
 
 
 @dataclass
@@ -41,14 +42,14 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
     plan, geometry = facts.plan, facts.plan.geometry
     gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.gates}
     ramp = facts.seconds.get("settle", 0.0)
-    return {
+    document: Summary = {
         "runId": facts.run_id,
         "profile": plan.profile_name,
         "substrate": plan.substrate_name,
         "target": {"context": plan.substrate_name, "kind": plan.substrate.host_kind},
         "cost": {
-            "estimatedUsd": round(plan.cost.soak_usd, 2),
-            "estimatedRunUsd": round(plan.cost.run_usd, 2),
+            "estimatedUsd": plan.cost.soak_usd,
+            "estimatedRunUsd": plan.cost.run_usd,
             "hours": round(plan.cost.soak_hours, 3),
         },
         "scale": {
@@ -56,10 +57,10 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
             "podsPerCluster": geometry.pods_per_cluster,
             "totalPods": plan.pods,
             "machines": plan.profile.scale.machines,
-            "machinesDemanded": plan.fleet.demanded,
+            "machinesDemanded": plan.demand.total_machines,
             "shards": geometry.shards,
             "hosts": geometry.hosts,
-            "seeded": plan.document()["seeded"],
+            "seeded": plan.seeded,
         },
         "seed": plan.seed,
         "seconds": facts.seconds,
@@ -70,7 +71,7 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
             "gateWindowSeconds": plan.window_seconds,
         },
         "metrics": facts.informational | gate_values,
-        "gates": [record.document() for record in facts.gates],
+        "gates": [cast(SummaryGate, record.document()) for record in facts.gates],
         "unmeasuredSLOs": [g.key for g in facts.gates if g.verdict in ("no-data", "saturated")],
         "hops": [
             {"row": r.hop.row, "name": r.hop.name, "actor": r.hop.actor, "query": r.hop.query, "passed": r.passed}
@@ -82,3 +83,4 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
         "failure": outcome.headline,
         "failures": [{"exitCode": code, "reason": sentence} for code, sentence in outcome.failures],
     }
+    return dict(document)

@@ -4,10 +4,26 @@ from functools import cache
 
 from scaletest.model.plan import Plan, make_plan
 from scaletest.model.reading import read_profile, read_substrate
+from scaletest.model.substrate import Host
+
+LAPTOP = Host(v_cpu=2, memory_gi_b=24)
 
 
 @cache
+def shipped_plan(profile: str, substrate: str = "embedded", soak_seconds: float | None = None) -> Plan:
+    """What ships under these names, worked out for a small laptop."""
+    profile_model, catalog, profile_name = read_profile(profile)
+    substrate_model, substrate_name = read_substrate(substrate)
+    return make_plan(
+        profile_model,
+        profile_name,
+        catalog,
+        substrate_model,
+        substrate_name,
+        this_host=LAPTOP,
+        soak_seconds=soak_seconds,
+    )
+
+
 def smoke_plan(soak_seconds: float = 60) -> Plan:
-    profile, catalog, profile_name = read_profile("smoke")
-    substrate, substrate_name = read_substrate("embedded")
-    return make_plan(profile, profile_name, catalog, substrate, substrate_name, soak_seconds=soak_seconds)
+    return shipped_plan("smoke", soak_seconds=soak_seconds)

@@ -1,23 +1,47 @@
-"""From profile and substrate to a plan: geometry, cost, demand, seeded machines."""
+"""From profile and substrate to a plan: demand, seeded machines, observations, values."""
 
-import json
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bigfleet.core.machines import MachineState
+from scaletest.cluster.fleet import render_fleet
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
-from scaletest.model.catalog import Catalog
-from scaletest.model.draw import draw_demand, ordinal_of, total_pods
+from scaletest.model.demand import needs_of
+from scaletest.model.draw import Draw, draw_clusters, ordinal_of
 from scaletest.model.durations import format_duration, parse_duration
-from scaletest.model.fleet import machines_for, seed_fleet
-from scaletest.model.plan import make_plan, plan_lines
+from scaletest.model.fleet import MachineGroup, seed_fleet
+from scaletest.model.loadprofile import LoadProfile, Seeding
+from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Profile, Seed
-from scaletest.model.reading import read_profile, read_substrate
-from tests.unit.plans import smoke_plan
+from scaletest.report.plan import full_plan_lines, plan_document, plan_lines
+from tests.unit.plans import LAPTOP, smoke_plan
+
+
+def draws_of(plan: Plan) -> list[Draw]:
+    target, clusters = plan.geometry.pods_per_cluster, plan.geometry.kwok_clusters
+    return list(draw_clusters(plan.catalog.demand, target, plan.seed, range(clusters)))
+
+
+def fleet_of(plan: Plan) -> list[MachineGroup]:
+    return list(
+        seed_fleet(plan.catalog, draws_of(plan), plan.free, plan.profile.seed, plan.profile.scale.density),
+    )
+
+
+def changed(plan: Plan, soak_seconds: float | None = None, **fields: object) -> Plan:
+    """The same plan with other fields in its profile."""
+    profile = Profile.model_validate(plan.profile.model_dump(by_alias=True, exclude_defaults=True) | fields)
+    return make_plan(
+        profile,
+        plan.profile_name,
+        plan.catalog,
+        plan.substrate,
+        plan.substrate_name,
+        this_host=LAPTOP,
+        soak_seconds=plan.soak_seconds if soak_seconds is None else soak_seconds,
+    )
 
 
 def test_smoke_is_two_clusters_of_forty_pods() -> None:
@@ -26,135 +50,119 @@ def test_smoke_is_two_clusters_of_forty_pods() -> None:
 
 
 def test_smoke_draws_a_gang_a_hard_spread_and_two_priorities_in_each_cluster() -> None:
-    for draw in smoke_plan().draws:
-        assert total_pods(draw) == 40
-        assert {workload.archetype.name for workload in draw} == {"web", "api", "trainer"}
-        assert {workload.priority for workload in draw} == {100, 1000}
-        assert sum(1 for workload in draw if workload.group) == 1
-        assert any(workload.has_spread for workload in draw)
+    for draw in draws_of(smoke_plan()):
+        workloads = list(draw.workloads())
+        assert draw.pods == 40
+        assert {workload.archetype.name for workload in workloads} == {"web", "api", "trainer"}
+        assert {workload.priority for workload in workloads} == {100, 1000}
+        assert sum(1 for workload in workloads if workload.group) == 1
+        assert any(workload.has_spread for workload in workloads)
 
 
 def test_smoke_causes_what_it_gates() -> None:
     plan = smoke_plan()
-    fill = plan.fleet.demanded - plan.fleet.count(fleets.CONFIGURED)
-    assert fill + plan.expected_losses >= 30, "Bootstraps over the run"
-    assert fill + plan.expected_losses - plan.fleet.count(fleets.IDLE) >= 10, "Provisions over the run"
-    assert plan.expected_losses >= plan.profile.slo.min_observations
-    assert plan.expected_rebinds >= plan.profile.slo.min_observations
+    fill = plan.demand.total_machines - plan.seeded["configured"]
+    lost = plan.expected["replacements"]
+    assert fill + lost >= 30, "Bootstraps over the run"
+    assert fill + lost - plan.seeded["idle"] >= 10, "Provisions over the run"
+    assert lost >= plan.profile.slo.min_observations
+    assert plan.expected["rebinds"] >= plan.profile.slo.min_observations
 
 
 def test_half_of_what_each_need_takes_is_seeded_as_configured() -> None:
     plan = smoke_plan()
-    for ordinal, draw in enumerate(plan.draws):
+    for ordinal, draw in enumerate(draws_of(plan)):
         bound = Counter[str]()
-        for group in plan.fleet.groups:
+        for group in fleet_of(plan):
             if group.cluster == f"kwok-cluster-{ordinal}":
-                bound[group.archetype] += group.count
+                bound[group.archetype.name] += group.count
         needed = Counter[str]()
-        for (name, _, _, _), count in machines_for(draw, plan.profile.scale.density).items():
-            needed[name] += round(count / 2)
+        for need in needs_of(draw, plan.profile.scale.density):
+            needed[need.archetype.name] += round(need.machines / 2)
         assert bound == needed
 
 
 def test_a_gang_is_seeded_in_one_rack_where_spare_machines_stand_too() -> None:
     plan = smoke_plan()
+    trainers = [group for group in fleet_of(plan) if group.archetype.name == "trainer"]
     for ordinal in range(2):
-        racks = {
-            (g.slot.zone, g.slot.rack)
-            for g in plan.fleet.groups
-            if g.archetype == "trainer" and g.cluster == f"kwok-cluster-{ordinal}"
-        }
+        racks = {(g.slot.zone, g.slot.rack) for g in trainers if g.cluster == f"kwok-cluster-{ordinal}"}
         assert len(racks) == 1
-        spare = sum(
-            g.count
-            for g in plan.fleet.groups
-            if g.archetype == "trainer" and g.tier is fleets.SPECULATIVE and (g.slot.zone, g.slot.rack) in racks
-        )
-        assert spare >= 4
+        spare = [g.count for g in trainers if g.tier is fleets.SPECULATIVE and (g.slot.zone, g.slot.rack) in racks]
+        assert sum(spare) >= 4
 
 
-def test_the_seed_file_is_plain_json_with_legal_states_and_unique_ids() -> None:
-    document = json.loads(smoke_plan().values("run")["provider"]["fleet"])
-    states = {entry["state"] for entry in document["machines"]}
-    assert states <= {state.label for state in MachineState}
+def test_the_pods_files_render_the_seed_file_that_the_plan_counted() -> None:
+    plan = smoke_plan()
+    values = plan.values("run")
+    load, seeding = LoadProfile.model_validate(values["loadProfile"]), Seeding.model_validate(values["seeding"])
+    document = render_fleet(load, seeding)
+    states = Counter[str]()
+    for entry in document["machines"]:
+        states[entry["state"]] += entry["count"]
+    assert states == {
+        "Configured": plan.seeded["configured"],
+        "Idle": plan.seeded["idle"],
+        "Speculative": plan.seeded["speculative"],
+    }
+    assert states.keys() <= {state.label for state in MachineState}
     ids = [f"{e['idPrefix']}-{e['kind']}-{i}" for e in document["machines"] for i in range(e["count"])]
-    assert len(ids) == len(set(ids)) == 34 + 25 + 189
+    assert len(ids) == len(set(ids)) == sum(plan.seeded.values())
     assert max(len(f"fake-{machine}") for machine in ids) <= 63, "node names are label values too"
 
 
-@given(seed=st.integers(0, 10_000), ordinal=st.integers(0, 50), target=st.integers(0, 300))
-def test_a_draw_is_repeatable_and_reaches_its_target_exactly(seed: int, ordinal: int, target: int) -> None:
-    catalog = smoke_plan().catalog
-    drawn = draw_demand(catalog, target, seed, ordinal)
-    assert drawn == draw_demand(catalog, target, seed, ordinal)
-    assert total_pods(drawn) == target
-    for workload in drawn:
-        if workload.archetype.gang:
-            low, high = workload.archetype.gang.group_size_range
-            assert low <= workload.replicas <= high
-    assert len({workload.name for workload in drawn}) == len(drawn)
-
-
-@given(
-    seed=st.integers(0, 1000),
-    fraction=st.floats(0, 1),
-    idle=st.floats(0, 3),
-    multiplier=st.integers(0, 5),
-    target=st.integers(1, 200),
-)
-def test_seeding_counts_add_up(seed: int, fraction: float, idle: float, multiplier: int, target: int) -> None:
-    catalog = smoke_plan().catalog
-    draws = [draw_demand(catalog, target, seed, ordinal) for ordinal in range(2)]
-    wanted = Seed(configured_fraction=fraction, idle_headroom_fraction=idle, speculative_multiplier=multiplier)
-    fleet = seed_fleet(catalog, draws, wanted, density=4, shards=1)
-    assert fleet.count(fleets.CONFIGURED) <= fleet.demanded + len(draws) * 10
-    assert fleet.count(fleets.IDLE) == int(fleet.demanded * idle)
-    assert fleet.count(fleets.SPECULATIVE) == fleet.demanded * multiplier
-
-
 def test_both_spellings_of_pre_bind_parse_and_exclude_each_other() -> None:
-    assert Seed.model_validate({"preBind": True}).pre_bind_fraction == 1.0
-    assert Seed.model_validate({"preBindFraction": 0.5}).pre_bind_fraction == 0.5
+    assert Seed.model_validate({"preBind": True}).bound_at_start == 1.0
+    assert Seed.model_validate({"preBindFraction": 0.5}).bound_at_start == 0.5
+    assert Seed().bound_at_start == 0.0
     with pytest.raises(ValueError, match="exclude each other"):
         Seed.model_validate({"preBind": True, "preBindFraction": 0.5})
 
 
-def test_an_unknown_field_is_refused_with_its_path(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "apiVersion: bigfleet.io/scaletest/v1\nkind: Profile\nscale: {machines: 1, density: 1, machinez: 2}\n"
-    )
-    with pytest.raises(UsageError, match=r"scale\.machinez"):
-        read_profile(str(path))
+def test_the_load_asked_for_follows_sheds_and_steps_into_the_window() -> None:
+    plan = smoke_plan()
+    shed = {"scaleDowns": [{"atSeconds": 600, "targetMultiplier": 0.5}]}
+    assert changed(plan, 2400, loadProfile=shed).lowest_level == 0.5
+    assert changed(plan, 600, loadProfile=shed).lowest_level == 0.5, "at the very end of the window"
+    assert changed(plan, 599, loadProfile=shed).lowest_level == 1.0
+    waves = {"demandSteps": [{"atSeconds": 720, "targetMultiplier": 0.5}, {"atSeconds": 1440, "targetMultiplier": 1.0}]}
+    assert changed(plan, 1500, loadProfile=waves).lowest_level == 0.5
+    assert changed(plan, 1800, loadProfile=waves).lowest_level == 1.0
+    assert changed(plan, 1800, loadProfile={"openLoopDemandMultiplier": 2.0}).lowest_level == 2.0
 
 
-def test_a_missing_profile_names_those_that_ship() -> None:
-    with pytest.raises(UsageError) as caught:
-        read_profile("no-such")
-    assert "smoke" in caught.value.hint
+def test_a_burst_of_an_unknown_archetype_names_those_there_are() -> None:
+    bursts = {"bursts": [{"atSeconds": 1, "archetype": "webb", "extraTarget": 1}]}
+    with pytest.raises(UsageError, match="no archetype 'webb'") as refused:
+        changed(smoke_plan(), loadProfile=bursts)
+    assert "web" in refused.value.hint
 
 
-def test_what_is_not_built_yet_is_refused_before_anything_starts() -> None:
-    profile, catalog, name = read_profile("smoke")
-    substrate, substrate_name = read_substrate("embedded")
-    asking = Profile.model_validate(
-        profile.model_dump(by_alias=True, exclude={"seed"})
-        | {"seed": {"preBind": True}, "runnerActions": [{"atSeconds": 1, "action": "x"}]}
-    )
-    with pytest.raises(UsageError, match=r"seed\.preBind, runnerActions"):
-        make_plan(asking, name, catalog, substrate, substrate_name)
-
-
-def test_a_catalog_without_steady_demand_is_refused() -> None:
-    archetype = smoke_plan().catalog["web"].model_dump(by_alias=True) | {"burstOnly": True}
-    with pytest.raises(ValueError, match="no steady demand"):
-        Catalog.model_validate({"archetypes": [archetype]})
+def test_a_burst_gets_machines_of_its_own_on_top() -> None:
+    plan = smoke_plan()
+    bursts = {"bursts": [{"atSeconds": 1, "archetype": "trainer", "extraTarget": 2}], "seed": plan.seed}
+    more = changed(plan, loadProfile=bursts)
+    assert more.seeded["speculative"] - plan.seeded["speculative"] == 2 * 2 * 4, "two clusters, two gangs, four each"
 
 
 def test_the_plan_tells_people_the_essentials() -> None:
-    text = "\n".join(plan_lines(smoke_plan()))
-    for essential in ("2 clusters × 40 Pods", "34 configured, 25 idle, 189 speculative", "soak 1m00s", "$0.00"):
+    plan = smoke_plan()
+    text = "\n".join(plan_lines(plan))
+    seeded = f"{plan.seeded['configured']} configured, {plan.seeded['idle']} idle, {plan.seeded['speculative']} spec"
+    for essential in ("2 clusters × 40 Pods", seeded, "soak 1m00s", "$0.00", "this machine, 2 vCPU / 24 GiB"):
         assert essential in text
+    whole = "\n".join(full_plan_lines(plan, []))
+    for essential in (text, "teardown", "configure phase p99", f"{plan.expected['replacements']} replacements"):
+        assert essential in whole
+
+
+def test_the_plans_json_has_what_scripts_look_for_at_its_top() -> None:
+    document = plan_document(smoke_plan())
+    assert {"kwokClusters", "hosts", "shards", "totalPods", "soakUsd", "runUsd"} <= document.keys()
+    assert document["values"]["kwok"]["clusterCount"] == 2
+    assert {"reclaimActionsDuringSoak", "shardShortfalls"} <= {gate["key"] for gate in document["gates"]}
+    configure = next(gate for gate in document["gates"] if gate["key"] == "shardConfigurePhaseP99Seconds")
+    assert configure["expectedObservations"] == smoke_plan().expected["replacements"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,158 @@
+"""What drawn workloads need in machines, as the engine counts: one machine serves one need (spec/engine.md §3.9)."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+
+from bigfleet.core.vectors import ReadVector, Vector, add, covers, parse_vector, scaled
+from scaletest.model.catalog import Archetype
+from scaletest.model.draw import Draw, Ints, takes_part
+from scaletest.model.profile import Burst
+
+
+@dataclass(frozen=True)
+class DrawnNeed:
+    """One row of a cluster's roll-up, and how many machines of its own shape cover it."""
+
+    archetype: Archetype
+    priority: int
+    machines: int
+    # One value for each of the archetype's label axes.
+    axes: tuple[int, ...]
+    # A gang too large for one machine: all its machines must stand in one domain.
+    is_gang: bool
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What all clusters need together, by archetype."""
+
+    # Pods that exist at the full target.
+    pods: int
+    machines: Mapping[str, int]
+    # Of these, held by their cluster from the start.
+    bound: Mapping[str, int]
+    # On top, at the height of the largest burst.
+    burst_machines: Mapping[str, int]
+    # Machines that the largest gang needs in one domain.
+    largest_gang: Mapping[str, int]
+    # Need rows over all clusters.
+    needs: int
+    clusters_drawn: int
+
+    @property
+    def total_machines(self) -> int:
+        return sum(self.machines.values())
+
+
+def needs_of(draw: Draw, density: int) -> list[DrawnNeed]:
+    """The needs of one cluster: workloads that differ in nothing but size and name aggregate (ADR-0027, ADR-0041)."""
+    needs: list[DrawnNeed] = []
+    for index, archetype in enumerate(draw.archetypes):
+        rows = np.flatnonzero(draw.archetype == index)
+        if len(rows):
+            needs += _needs_of_archetype(archetype, draw, rows, density)
+    return needs
+
+
+def _needs_of_archetype(archetype: Archetype, draw: Draw, rows: Ints, density: int) -> Iterator[DrawnNeed]:
+    room = archetype.machine_allocatable(density)
+    sizes = [parse_vector(size.resources) for size in archetype.pod_sizes]
+    # Gangs aggregate only with gangs of the same size, plain workloads with all that have (or lack) the spread.
+    kind = draw.replicas[rows] if archetype.gang else draw.has_spread[rows].astype(np.int64)
+    columns = [draw.priority[rows], *draw.axes[rows, : len(archetype.label_axes)].T, kind, draw.size[rows]]
+    totals: dict[tuple[int, ...], Vector] = {}
+    for (*parts, size), pods, workloads in _added_up(columns, draw.replicas[rows]):
+        key = tuple(parts)
+        asked = scaled(sizes[size], pods)
+        if not archetype.gang:
+            totals[key] = add(totals.get(key, {}), asked)
+        elif covers(room, one := scaled(sizes[size], key[-1])):
+            # Gangs that fit on one machine fold: equal ones are plain demand for such machines.
+            totals[(*key, size)] = asked
+        else:
+            gang = _need(archetype, key, machines_covering(one, room), is_gang=True)
+            yield from repeat(gang, workloads)
+    for key, asked in totals.items():
+        yield _need(archetype, key, machines_covering(asked, room), is_gang=False)
+
+
+def _added_up(columns: Sequence[Ints], replicas: Ints) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Each distinct row of the columns, with its Pods and workloads."""
+    widths = [int(column.max()) + 1 for column in columns]
+    codes = np.ravel_multi_index(columns, widths)
+    distinct, inverse, workloads = np.unique(codes, return_inverse=True, return_counts=True)
+    pods = np.bincount(inverse, weights=replicas)
+    rows = zip(*np.unravel_index(distinct, widths), strict=True)
+    for row, count, number in zip(rows, pods, workloads, strict=True):
+        yield tuple(int(value) for value in row), int(count), int(number)
+
+
+def _need(archetype: Archetype, key: Sequence[int], machines: int, *, is_gang: bool) -> DrawnNeed:
+    return DrawnNeed(
+        archetype=archetype,
+        priority=archetype.priority_classes[key[0]],
+        machines=machines,
+        axes=tuple(key[1 : 1 + len(archetype.label_axes)]),
+        is_gang=is_gang,
+    )
+
+
+def machines_covering(asked: ReadVector, room: ReadVector) -> int:
+    """Machines of `room` each that together cover `asked` in every dimension."""
+    return max((-(-milli // room[name]) for name, milli in asked.items() if milli > 0), default=0)
+
+
+def burst_machines(
+    bursts: Iterable[Burst], archetypes: Mapping[str, Archetype], clusters: int, density: int
+) -> dict[str, int]:
+    """Machines by archetype that the bursts take at most, if all came together."""
+    counts: Counter[str] = Counter()
+    for burst in bursts:
+        counts[burst.archetype] += _machines_of_burst(burst, archetypes[burst.archetype], clusters, density)
+    return dict(counts)
+
+
+def _machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, density: int) -> int:
+    if archetype.gang:
+        asked = scaled(archetype.largest_pod, archetype.gang.largest)
+        each = burst.extra_target * machines_covering(asked, archetype.machine_allocatable(density))
+    else:
+        each = -(-burst.extra_target // archetype.pods_per_machine(density))
+    return each * sum(takes_part(burst, ordinal) for ordinal in range(clusters))
+
+
+def count_demand(
+    draws: Iterable[Draw], clusters: int, density: int, configured_fraction: float, bursts: Mapping[str, int]
+) -> Demand:
+    """Add up the needs of the drawn clusters; if fewer than `clusters` were drawn, stretched to all of them."""
+    machines: Counter[str] = Counter()
+    bound: Counter[str] = Counter()
+    largest: Counter[str] = Counter()
+    pods = rows = drawn = 0
+    for draw in draws:
+        drawn += 1
+        pods += draw.pods
+        for need in needs_of(draw, density):
+            name = need.archetype.name
+            rows += 1
+            machines[name] += need.machines
+            bound[name] += round(need.machines * configured_fraction)
+            if need.is_gang:
+                largest[name] = max(largest[name], need.machines)
+
+    def stretch(count: int) -> int:
+        return round(count * clusters / drawn)
+
+    return Demand(
+        pods=stretch(pods),
+        machines={name: stretch(count) for name, count in machines.items()},
+        bound={name: stretch(count) for name, count in bound.items()},
+        burst_machines=bursts,
+        largest_gang=dict(largest),
+        needs=stretch(rows),
+        clusters_drawn=drawn,
+    )

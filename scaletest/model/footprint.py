@@ -1,0 +1,76 @@
+"""What a run is predicted to take from its hosts: memory, and the writes that do no work.
+
+Measured on the embedded host (docs/adr/0009); rounded up, because a prediction that is too small helps nobody.
+"""
+
+from dataclasses import dataclass
+
+GIB = 2**30
+_MIB, _KIB = 2**20, 2**10
+
+# The two containers of a kwok-cluster pod, empty.
+_APISERVER_BASE = 600 * _MIB
+_WORKLOAD_BASE = 340 * _MIB
+# What each Pod (with its CapacityRequest) and each node adds.
+_APISERVER_PER_POD = 200 * _KIB
+_APISERVER_PER_NODE = 80 * _KIB
+_WORKLOAD_PER_POD = 35 * _KIB
+_SHARD_BASE = 80 * _MIB
+_SHARD_PER_MACHINE = 4 * _KIB
+# Provider, coordinator with its etcd, issuer, Prometheus.
+_SYSTEM_BASE = 450 * _MIB
+# The embedded host's control plane and kubelet, and the runner.
+_HOST_BASE = 750 * _MIB
+
+# KWOK renews a lease four times in its duration.
+_RENEWALS_PER_LEASE = 4
+# Create, CapacityRequest, bind, status, acknowledgement, delete: writes that one replaced Pod causes.
+WRITES_PER_POD = 8
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Predicted, per part."""
+
+    apiserver_bytes: int
+    workload_bytes: int
+    shard_bytes: int
+    # All that one host carries (the embedded host carries everything).
+    host_bytes: int
+    lease_writes_per_sec: float
+    work_writes_per_sec: float
+
+    @property
+    def kwok_pod_bytes(self) -> int:
+        return self.apiserver_bytes + self.workload_bytes
+
+
+def predict_footprint(
+    *,
+    pods_per_cluster: int,
+    nodes_per_cluster: int,
+    clusters: int,
+    clusters_per_host: int,
+    embedded: bool,
+    shards: int,
+    records_per_shard: int,
+    lease_seconds: int,
+    churn_per_minute: float,
+) -> Footprint:
+    """Memory and writes of a run at its full target."""
+    apiserver = _APISERVER_BASE + pods_per_cluster * _APISERVER_PER_POD + nodes_per_cluster * _APISERVER_PER_NODE
+    workload = _WORKLOAD_BASE + pods_per_cluster * _WORKLOAD_PER_POD
+    shard = _SHARD_BASE + records_per_shard * _SHARD_PER_MACHINE
+    kwok = apiserver + workload
+    system = _SYSTEM_BASE + shards * shard
+    host = _HOST_BASE + clusters * kwok + system if embedded else max(min(clusters, clusters_per_host) * kwok, system)
+    return Footprint(
+        apiserver_bytes=apiserver,
+        workload_bytes=workload,
+        shard_bytes=shard,
+        host_bytes=host,
+        lease_writes_per_sec=clusters * nodes_per_cluster * _RENEWALS_PER_LEASE / lease_seconds
+        if lease_seconds
+        else 0.0,
+        work_writes_per_sec=clusters * pods_per_cluster * churn_per_minute / 60 * WRITES_PER_POD,
+    )

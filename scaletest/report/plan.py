@@ -1,0 +1,157 @@
+"""The plan for people and for machines: what would be installed, how long it would take, what it would cost."""
+
+from typing import Any
+
+from scaletest.model.durations import format_duration
+from scaletest.model.footprint import GIB
+from scaletest.model.plan import Plan
+from scaletest.model.sizing import SeedSizes
+from scaletest.run.gates import Gate, all_gates
+from scaletest.run.preflight import not_built, warnings_of
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The essentials, a few aligned lines: shown before every run."""
+    geometry, seeded = plan.geometry, plan.seeded
+    expected = plan.expected
+    return [
+        f"profile     {plan.profile_name} on {plan.substrate_name}, seed {plan.seed}",
+        f"scale       {_count(geometry.kwok_clusters, 'cluster')} × {geometry.pods_per_cluster:,} Pods"
+        f" = {plan.pods:,} Pods, {plan.demand.total_machines:,} machines needed",
+        f"seeded      {', '.join(f'{count:,} {tier}' for tier, count in seeded.items() if count or tier != 'spot')}",
+        f"hosts       {_hosts(plan)}; {_count(geometry.shards, 'shard')}, "
+        f"{_count(geometry.coordinators, 'coordinator')}",
+        f"time        {_time(plan)}",
+        f"cost        ${plan.cost.soak_usd:,.2f} for the soak, ${plan.cost.run_usd:,.2f} for the whole run",
+        f"expected    about {expected['replacements']:,} machines replaced and {expected['rebinds']:,} Pods rebound in "
+        f"the {format_duration(plan.window_seconds)} that the gates look at",
+        *(f"{'warning':<12}{line}" for line in warnings_of(plan)),
+    ]
+
+
+def full_plan_lines(plan: Plan, needed_flags: list[str]) -> list[str]:
+    """Everything that `plan` shows."""
+    footprint, geometry, sizes = plan.footprint, plan.geometry, plan.sizes
+    lines = [
+        *plan_lines(plan),
+        f"ramp        asks for {geometry.ramp_demand_pods_per_sec:,.1f} Pods/s, the clusters bind "
+        f"{geometry.ramp_supply_pods_per_sec:,.0f}",
+        f"memory      {footprint.kwok_pod_bytes / GIB:.1f} GiB per KWOK cluster, {footprint.shard_bytes / GIB:.1f} per "
+        f"shard, {footprint.host_bytes / GIB:.1f} on the fullest host",
+        f"writes      {footprint.work_writes_per_sec:,.0f} a second for the churn, "
+        f"{footprint.lease_writes_per_sec:,.0f} for node leases",
+        f"formula     {sizes.effective:,} effective machines; "
+        f"per cluster {_tier(sizes, 'configured_per_cluster')} configured; "
+        f"per shard {_tier(sizes, 'idle_per_shard')} idle, {_tier(sizes, 'speculative_per_shard')} speculative",
+        "",
+        "phase         predicted      budget",
+        *(
+            f"  {phase.name:<10}  {_about(phase.predicted_seconds):>9}  {format_duration(phase.budget_seconds):>10}"
+            for phase in plan.phases
+        ),
+        "",
+        "gate                                 bound  observations expected",
+        *(_gate_line(gate, plan) for gate in all_gates(plan)),
+    ]
+    if missing := not_built(plan):
+        lines += ["", f"not built yet, so this can be planned but not run: {', '.join(missing)}"]
+    if needed_flags:
+        lines += ["", f"a run needs {' '.join(needed_flags)}"]
+    return lines
+
+
+def plan_document(plan: Plan, run_id: str = "") -> dict[str, Any]:
+    """The plan as JSON, for plan.json and `--output json`."""
+    geometry, footprint, sizes = plan.geometry, plan.footprint, plan.sizes
+    return {
+        "profile": plan.profile_name,
+        "substrate": plan.substrate_name,
+        "kwokClusters": geometry.kwok_clusters,
+        "podsPerCluster": geometry.pods_per_cluster,
+        "totalPods": geometry.total_pods,
+        "hosts": geometry.hosts,
+        "host": {"vCPU": plan.host.v_cpu, "memoryGiB": plan.host.memory_gi_b},
+        "shards": geometry.shards,
+        "coordinators": geometry.coordinators,
+        "machines": plan.profile.scale.machines,
+        "machinesDemanded": plan.demand.total_machines,
+        "needs": plan.demand.needs,
+        "seeded": plan.seeded,
+        "formula": {
+            "effectiveMachines": sizes.effective,
+            "configuredPerCluster": sizes.configured_per_cluster,
+            "configuredPerClusterFloored": sizes.configured_per_cluster_floored,
+            "idlePerShard": sizes.idle_per_shard,
+            "idlePerShardFloored": sizes.idle_per_shard_floored,
+            "speculativePerShard": sizes.speculative_per_shard,
+            "speculativePerShardFloored": sizes.speculative_per_shard_floored,
+            "spotPerShard": sizes.spot_per_shard,
+        },
+        "ramp": {
+            "demandPodsPerSec": round(geometry.ramp_demand_pods_per_sec, 3),
+            "supplyPodsPerSec": round(geometry.ramp_supply_pods_per_sec, 3),
+            "feasible": geometry.ramp_feasible,
+        },
+        "memory": {
+            "kwokPodBytes": footprint.kwok_pod_bytes,
+            "shardBytes": footprint.shard_bytes,
+            "hostBytes": footprint.host_bytes,
+        },
+        "leaseWritesPerSec": round(footprint.lease_writes_per_sec, 1),
+        "seed": plan.seed,
+        "soakSeconds": plan.soak_seconds,
+        "rampBudgetSeconds": plan.ramp_budget_seconds,
+        "windowSeconds": plan.window_seconds,
+        "phases": [
+            {"name": p.name, "predictedSeconds": p.predicted_seconds, "budgetSeconds": p.budget_seconds}
+            for p in plan.phases
+        ],
+        "soakUsd": plan.cost.soak_usd,
+        "runUsd": plan.cost.run_usd,
+        "gates": [_gate_document(gate, plan) for gate in all_gates(plan)],
+        "warnings": list(warnings_of(plan)),
+        "notBuilt": not_built(plan),
+        "values": plan.values(run_id),
+    }
+
+
+def _gate_document(gate: Gate, plan: Plan) -> dict[str, Any]:
+    document: dict[str, Any] = {"key": gate.key, "title": gate.title, "bound": gate.bound, "least": gate.least}
+    if gate.cause:
+        document |= {"observes": gate.cause, "expectedObservations": plan.expected[gate.cause]}
+    return document
+
+
+def _gate_line(gate: Gate, plan: Plan) -> str:
+    number = f"{gate.bound:,.0f}" if gate.bound == int(gate.bound) else f"{gate.bound:g}"
+    bound = f"{'≥' if gate.least else '≤'} {number}"
+    expected = f"{plan.expected[gate.cause]:,} {gate.cause}" if gate.cause else ""
+    return f"  {gate.title:<28} {bound:>11}  {expected}".rstrip()
+
+
+def _hosts(plan: Plan) -> str:
+    shape = f"{plan.host.v_cpu} vCPU / {plan.host.memory_gi_b:g} GiB"
+    return f"this machine, {shape}" if plan.substrate.host_kind == "embedded" else f"{plan.geometry.hosts:,} × {shape}"
+
+
+def _time(plan: Plan) -> str:
+    predicted = [phase.predicted_seconds for phase in plan.phases]
+    known = sum(seconds for seconds in predicted if seconds is not None)
+    about = f"about {format_duration(known)}{' and the install' if None in predicted else ''}"
+    return (
+        f"{about}: settle within {format_duration(plan.ramp_budget_seconds)}, soak {format_duration(plan.soak_seconds)}"
+    )
+
+
+def _about(seconds: float | None) -> str:
+    return "–" if seconds is None else format_duration(seconds)
+
+
+def _tier(sizes: SeedSizes, name: str) -> str:
+    """`289 → 361` where gang floors raise a tier."""
+    asked, given = getattr(sizes, name), getattr(sizes, f"{name}_floored")
+    return f"{asked:,}" if asked == given else f"{asked:,} → {given:,}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

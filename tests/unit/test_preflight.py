@@ -1,0 +1,211 @@
+"""A plan that no run could bring to a verdict is refused before anything is started, with the reason."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bigfleet.core.vectors import covers, scaled
+from scaletest.errors import UsageError
+from scaletest.model.capacity import find_shortage, serves
+from scaletest.model.catalog import Archetype, Catalog
+from scaletest.model.plan import Plan, make_plan
+from scaletest.model.profile import Profile
+from scaletest.model.substrate import Substrate
+from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built, warnings_of
+from tests.unit.plans import LAPTOP, smoke_plan
+from tests.unit.test_draw import archetype
+from tests.unit.test_plan import changed
+
+DENSITY = 10
+
+
+def refusal(plan: Plan) -> UsageError:
+    with pytest.raises(UsageError) as refused:
+        refuse_the_impossible(plan)
+    return refused.value
+
+
+def load(plan: Plan, **fields: object) -> dict[str, object]:
+    return plan.profile.load_profile.model_dump(by_alias=True, exclude_defaults=True) | fields
+
+
+def test_smoke_is_sound() -> None:
+    refuse_the_impossible(smoke_plan())
+    refuse_what_is_not_built(smoke_plan())
+    assert list(warnings_of(smoke_plan())) == []
+
+
+def test_seeds_that_can_never_cover_the_demand_name_the_archetype_and_the_missing_machines() -> None:
+    plan = changed(smoke_plan(), seed={"configuredFraction": 0.5, "idleHeadroomFraction": 0.1})
+    error = refusal(plan)
+    assert "web asks for" in error.message
+    assert "machines, " in error.message
+    assert "missing" in error.message
+    assert "speculativeMultiplier" in error.hint
+
+
+def test_machines_of_another_shape_do_not_help() -> None:
+    plan = smoke_plan()
+    gpu = plan.catalog["trainer"].model_dump(by_alias=True, exclude_defaults=True)
+    demand = [a.model_dump(by_alias=True, exclude_defaults=True) for a in plan.catalog.demand]
+    catalog = Catalog.model_validate({"demandArchetypes": demand, "seedArchetypes": [gpu]})
+    made = make_plan(plan.profile, "mine", catalog, plan.substrate, "embedded", this_host=LAPTOP, soak_seconds=60)
+    assert refusal(made).message.startswith("the seeded machines can never satisfy the demand: web asks for")
+
+
+def test_losses_count_because_a_lost_machine_does_not_come_back() -> None:
+    refuse_the_impossible(changed(smoke_plan(), 180))
+    assert "can never satisfy" in refusal(changed(smoke_plan(), 3600)).message
+
+
+def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
+    plan = smoke_plan()
+    calm = refusal(changed(plan, shard={"failureRatePerSec": 0.0001}))
+    assert "brings about 0 replacements; the gate 'shardConfigurePhaseP99Seconds' needs 10" in calm.message
+    assert "failureRatePerSec" in calm.hint
+    still = changed(plan, shard={"failureRatePerSec": 0}, slo=OFF, loadProfile=load(plan, churnPerMinute=0))
+    assert "endToEndPodBindP50Seconds" in refusal(still).message
+
+
+OFF = {
+    "shardConfigurePhaseP99Seconds": None,
+    "bootstrapSuccessRatio": None,
+    "operatorNodeStateUpdateP99Seconds": None,
+}
+
+
+def test_scarcity_must_be_scarce_and_preemption_must_have_to_preempt() -> None:
+    plan = smoke_plan()
+    assert "nothing will be short" in refusal(changed(plan, slo=OFF | {"expectStandingShortfall": True})).message
+    scarce = changed(
+        plan, slo=OFF | {"expectStandingShortfall": True}, seed={"configuredFraction": 0.5}, loadProfile=load(plan)
+    )
+    refuse_the_impossible(scarce)
+    burst = {"atSeconds": 1, "archetype": "api", "extraTarget": 1000}
+    eager = changed(plan, slo={"expectPreemptions": True}, loadProfile=load(plan, bursts=[burst]))
+    assert "nothing has to be preempted" in refusal(eager).message
+    tight = {"configuredFraction": 1.0, "speculativeCount": 100}
+    refuse_the_impossible(
+        changed(plan, slo={"expectPreemptions": True}, seed=tight, loadProfile=load(plan, bursts=[burst]))
+    )
+
+
+def test_only_the_class_that_may_be_short_may_be_short() -> None:
+    plan = smoke_plan()
+    confined = OFF | {"expectStandingShortfall": True, "shortfallConfinedBelow": "batch"}
+    # web is batch; api and trainer are not, and half their machines are missing whatever happens to web.
+    short = refusal(changed(plan, slo=confined, seed={"configuredFraction": 0.5}))
+    assert "can never satisfy the demand above batch" in short.message
+    assert "web" not in short.message.split(":")[1]
+    above = OFF | {"expectStandingShortfall": True, "shortfallConfinedBelow": "critical"}
+    refuse_the_impossible(changed(plan, slo=above, seed={"configuredFraction": 0.5}))
+
+
+def test_a_shed_that_never_happens_is_a_warning() -> None:
+    plan = smoke_plan()
+    shed = [{"atSeconds": 600, "targetMultiplier": 0.5}]
+    late = changed(plan, 300, loadProfile=load(plan, scaleDowns=shed))
+    assert "the shed to 0.5 at 600 s never happens: the soak ends after 5m00s" in list(warnings_of(late))
+    inside = changed(plan, 800, loadProfile=load(plan, scaleDowns=shed))
+    assert any("falls into the last 5m00s of the soak" in line for line in warnings_of(inside))
+
+
+def test_a_fault_that_would_miss_is_refused() -> None:
+    plan = smoke_plan()
+    late = [{"atSeconds": 60, "action": "kill-coordinator-leader"}]
+    assert "after the soak" in refusal(changed(plan, runnerActions=late)).message
+    nobody = [{"atSeconds": 1, "action": "kill-shard-bigfleet-shard-1"}]
+    assert "there is no bigfleet-shard-1" in refusal(changed(plan, runnerActions=nobody)).message
+    with pytest.raises(ValueError, match="unknown action"):
+        changed(plan, runnerActions=[{"atSeconds": 1, "action": "kill-everything"}])
+
+
+def test_what_is_not_built_yet_can_be_planned_but_not_run() -> None:
+    plan = smoke_plan()
+    asking = changed(
+        plan, seed={"preBind": True, "speculativeMultiplier": 3}, topology={"kwokClusters": 2, "shardReplicas": 2}
+    )
+    refuse_the_impossible(asking)
+    with pytest.raises(UsageError, match=r"not built yet: seed\.preBind, more than one shard"):
+        refuse_what_is_not_built(asking)
+
+
+def test_warnings_are_plain() -> None:
+    plan = smoke_plan()
+    slow = plan.substrate.model_dump(by_alias=True, exclude_defaults=True)
+    slow["cluster"] |= {"bindThroughputPodsPerSec": 0.1, "nodeLeaseSeconds": 40}
+    slow["host"] = {"vCPU": 1, "memoryGiB": 1}
+    slow["hostKind"] = "context"
+    slow["kwokPod"]["limits"]["memory"] = "256Mi"
+    substrate = Substrate.model_validate(slow | {"apiVersion": "bigfleet.io/scaletest/v1", "kind": "Substrate"})
+    settle = Profile.model_validate(
+        plan.profile.model_dump(by_alias=True, exclude_defaults=True)
+        | {"loadProfile": load(plan, settleSeconds=60, churnPerMinute=0.001)}
+    )
+    made = make_plan(settle, "mine", plan.catalog, substrate, "slow", this_host=LAPTOP, soak_seconds=60)
+    text = "\n".join(warnings_of(made))
+    for sentence in ("the ramp asks for 1 Pods/s", "a host has 1 GiB", "more lease traffic than work", "settleSeconds"):
+        assert sentence in text
+    assert "kwokPod.limits.memory is 256Mi" in text
+
+
+def shape(name: str, types: list[str], cpu: int) -> Archetype:
+    return archetype(name, instanceTypes=types, podsPerNode=1, resources={"cpu": str(cpu)})
+
+
+def test_two_archetypes_that_share_machines_compete_for_them() -> None:
+    kinds = {a.name: a for a in (shape("one", ["x"], 1), shape("two", ["x", "y"], 1))}
+    # Each alone could be served, both together not.
+    short = find_shortage({"one": 6, "two": 6}, kinds, {"one": 8}, kinds, DENSITY)
+    assert short is not None
+    assert short.archetypes == ("one", "two")
+    assert (short.asked_machines, short.missing_machines) == (12, 4)
+    assert find_shortage({"one": 6, "two": 6}, kinds, {"one": 8, "two": 8}, kinds, DENSITY) is None
+
+
+def test_machines_serve_by_type_zone_room_and_axes() -> None:
+    small, large = shape("small", ["x"], 1), shape("large", ["x", "y"], 4)
+    assert serves(large, small, DENSITY) == 0.5, "half of the large ones are of type x"
+    assert serves(small, large, DENSITY) == 0.0, "too small for one Pod"
+    elsewhere = archetype("far", instanceTypes=["x"], zones=["zone-b"], resources={"cpu": "1"})
+    assert serves(elsewhere, small, DENSITY) == 0.0
+    axes = archetype("axes", instanceTypes=["x"], resources={"cpu": "1"}, labelAxes=[{"key": "team", "count": 2}])
+    assert serves(small, axes, DENSITY) == 0.0
+    assert serves(axes, axes, DENSITY) == 1.0
+
+
+@given(
+    demand=st.lists(st.integers(0, 4), min_size=3, max_size=3),
+    supply=st.lists(st.integers(0, 4), min_size=3, max_size=3),
+    types=st.lists(st.sets(st.sampled_from("xyz"), min_size=1), min_size=3, max_size=3),
+)
+@settings(max_examples=60)
+def test_what_some_assignment_can_serve_is_never_refused(
+    demand: list[int], supply: list[int], types: list[set[str]]
+) -> None:
+    """The check is a necessary condition: brute force over all assignments must agree whenever it finds one."""
+    kinds = {f"k{i}": shape(f"k{i}", sorted(types[i]), 1) for i in range(3)}
+    names = list(kinds)
+    asked, had = dict(zip(names, demand, strict=True)), dict(zip(names, supply, strict=True))
+    fits = {(m, a): serves(kinds[m], kinds[a], DENSITY) == 1.0 for m, a in itertools.product(names, names)}
+    if _assignable([n for n in names for _ in range(asked[n])], dict(had), fits):
+        assert find_shortage(asked, kinds, had, kinds, DENSITY) is None
+    if sum(demand) > sum(supply):
+        assert find_shortage(asked, kinds, had, kinds, DENSITY) is not None
+
+
+def _assignable(wanted: list[str], had: dict[str, int], fits: dict[tuple[str, str], bool]) -> bool:
+    if not wanted:
+        return True
+    first, *rest = wanted
+    for machine, count in had.items():
+        if count and fits[machine, first] and _assignable(rest, had | {machine: count - 1}, fits):
+            return True
+    return False
+
+
+def test_room_is_compared_in_every_dimension() -> None:
+    want = {"cpu": 4, "memory": 1}
+    assert not covers(scaled({"cpu": 2}, 2), want)
