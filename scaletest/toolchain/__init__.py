@@ -1,6 +1,21 @@
 """Pinned Go modules become real Kubernetes binaries, built once and cached."""
 
-from scaletest.toolchain.progress import Display, Progress, silent
-from scaletest.toolchain.provisioning import TOOL_NAMES, Toolchain, ToolRow, ensure, list_tools
+from scaletest.toolchain.cleaning import Cleaning, clean
+from scaletest.toolchain.listing import Listing, ToolRow, list_tools
+from scaletest.toolchain.progress import Display, Notice, Progress, silent
+from scaletest.toolchain.provisioning import TOOL_NAMES, Toolchain, ensure
 
-__all__ = ["TOOL_NAMES", "Display", "Progress", "ToolRow", "Toolchain", "ensure", "list_tools", "silent"]
+__all__ = [
+    "TOOL_NAMES",
+    "Cleaning",
+    "Display",
+    "Listing",
+    "Notice",
+    "Progress",
+    "ToolRow",
+    "Toolchain",
+    "clean",
+    "ensure",
+    "list_tools",
+    "silent",
+]

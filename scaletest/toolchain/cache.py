@@ -1,23 +1,21 @@
 """The user's cache of built tools: every artefact appears whole or not at all, made by one process at a time."""
 
-import asyncio
-import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 from scaletest.errors import ToolchainError
+from scaletest.toolchain.locks import Lock, OnWait, described
 
 _PARTIAL = ".partial-"
-_LOCK = ".lock"
-# flock can't be awaited, and a thread that blocks in it can't be cancelled.
-_LOCK_POLL_SECONDS = 0.2
+_BUILD_LOCK = ".lock"
+_USE_LOCK = ".in-use"
 
 
 @dataclass(frozen=True)
@@ -43,15 +41,11 @@ class Slot:
         return os.access(self.path, os.X_OK)
 
     @asynccontextmanager
-    async def claim(self, on_wait: Callable[[float], None]) -> AsyncIterator[Path]:
-        """Hold the slot alone, with a scratch directory that is gone afterwards; `on_wait` hears the seconds waited."""
+    async def claim(self, on_wait: OnWait) -> AsyncIterator[Path]:
+        """Hold the slot alone, with a scratch directory that is gone afterwards."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        clock = asyncio.get_running_loop().time
-        started = clock()
-        with (self.directory / _LOCK).open("wb") as lock:
-            while not _try_lock(lock):
-                on_wait(clock() - started)
-                await asyncio.sleep(_LOCK_POLL_SECONDS)
+        with Lock(self.directory / _BUILD_LOCK) as lock:
+            await lock.take(on_wait)
             _remove_leftovers(self.directory)
             scratch = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=self.directory))
             try:
@@ -72,13 +66,17 @@ class Slot:
 
 @dataclass(frozen=True)
 class Cache:
-    """`bigfleet-scaletest` in the user's cache directory."""
+    """`bigfleet-scaletest` in the user's cache directory. Whoever looks into it holds a share; cleaning needs it alone.
+
+    One lock for the whole cache is the simplest rule that never takes a binary from under a run: of this clone or
+    another, of today's pins or older ones.
+    """
 
     root: Path
 
     @classmethod
     def of_user(cls, environ: Mapping[str, str]) -> Self:
-        """The cache under $XDG_CACHE_HOME or ~/.cache, made if need be and cleared of what killed builds left."""
+        """The cache under $XDG_CACHE_HOME or ~/.cache, made if need be."""
         hint = "Set XDG_CACHE_HOME to a directory that you can write to (a full build keeps about 600 MB there)."
         try:
             configured = Path(environ.get("XDG_CACHE_HOME", ""))
@@ -89,9 +87,26 @@ class Cache:
             raise ToolchainError(f"no place for the cache of built tools: {error}", hint) from error
         if not os.access(root, os.W_OK | os.X_OK):
             raise ToolchainError(f"the cache of built tools, {root}, is not writable", hint)
-        cache = cls(root)
-        cache._sweep()
-        return cache
+        return cls(root)
+
+    async def share(self, on_wait: OnWait) -> Lock:
+        """A share in the cache: nothing is cleaned away until it is closed. Removes what killed builds left."""
+        lock = Lock(self.root / _USE_LOCK)
+        await lock.take(on_wait, shared=True)
+        self._sweep()
+        return lock
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Have the cache to ourselves, or say who uses it."""
+        with Lock(self.root / _USE_LOCK) as lock:
+            if not lock.try_take():
+                raise ToolchainError(
+                    f"the tools in {self.root} are in use by {described(lock.holders())}",
+                    "Nothing was removed. Try again when that run or build has ended.",
+                )
+            self._sweep()
+            yield
 
     def tool(self, key: str, name: str) -> Slot:
         """Where a built tool lives."""
@@ -100,6 +115,22 @@ class Cache:
     def go(self, version: str) -> Slot:
         """Where a downloaded Go lives."""
         return Slot(self.root / f"go-{version}", "sdk")
+
+    def tool_directories(self) -> list[Path]:
+        """The places of built tools, of any pin."""
+        return sorted(self.root.glob("tools/*"))
+
+    def go_directories(self) -> list[Path]:
+        """The places of downloaded Gos."""
+        return sorted(self.root.glob("go-*"))
+
+    def bin_dirs(self) -> list[Path]:
+        """Every directory of links."""
+        return sorted(self.root.glob("bin/*"))
+
+    def entries(self) -> list[Path]:
+        """All there is."""
+        return sorted(path for path in self.root.iterdir() if path.name != _USE_LOCK)
 
     def bin_dir(self, binaries: Mapping[str, Path]) -> Path:
         """One directory of links to all `binaries`, for a PATH; named after its content, so it never changes."""
@@ -111,27 +142,34 @@ class Cache:
                 (directory / name).symlink_to(path)
         return directory
 
+    def remove(self, path: Path) -> None:
+        """Take an entry away at once, then its content: a killed removal leaves nothing that looks whole."""
+        grave = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=self.root))
+        path.rename(grave / path.name)
+        _remove_tree(grave)
+
     def _sweep(self) -> None:
+        _remove_leftovers(self.root)  # of killed removals, which need no lock: they had the cache alone
         abandoned = {
             partial.parent for pattern in ("tools/*", "go-*") for partial in self.root.glob(f"{pattern}/{_PARTIAL}*")
         }
         for directory in abandoned:
-            with (directory / _LOCK).open("wb") as lock:
-                if _try_lock(lock):
+            with Lock(directory / _BUILD_LOCK) as lock:
+                if lock.try_take():
                     _remove_leftovers(directory)
-
-
-def _try_lock(lock: BinaryIO) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove_leftovers(directory: Path) -> None:
     for partial in directory.glob(f"{_PARTIAL}*"):
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove_tree(partial)
+
+
+def _remove_tree(directory: Path) -> None:
+    # Go's module cache is read-only, directories included.
+    for parent, _, _ in os.walk(directory):
+        with suppress(OSError):
+            Path(parent).chmod(0o700)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

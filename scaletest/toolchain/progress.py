@@ -1,6 +1,7 @@
-"""One display for a whole build: a live line on a terminal, plain lines elsewhere."""
+"""One display for a whole build: finished steps with a live line below on a terminal, plain lines elsewhere."""
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ class Phase(StrEnum):
 
     STARTED = "started"
     WAITING = "waiting"
+    """For another process; the detail says which."""
     WORKING = "working"
     DONE = "done"
     FOUND = "found"
@@ -62,10 +64,12 @@ def silent(_: Update | Notice) -> None:
 class Display:
     """Renders progress on a stream. Use as a context manager: the live line goes away at the end."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
-        self._live = stream.isatty()
-        self._seconds = 0.0
+        self._clock = clock
+        self._live = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._closed = False
+        self._began: float | None = None
         self._last_plain: tuple[str, Phase, int] | None = None
 
     def __enter__(self) -> Self:
@@ -74,22 +78,24 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._erase()
-        if self._seconds and error is None:
-            self._write_line(f"tools ready after {duration(self._seconds)}")
+        if self._live and self._began is not None:
+            self._write(_ERASE_LINE)
+        if self._began is not None and error is None:
+            self._line(f"tools ready after {duration(self._clock() - self._began)}")
 
     def __call__(self, event: Update | Notice) -> None:
         if isinstance(event, Notice):
-            self._erase()
-            self._write_line(event.text)
+            self._line(event.text)
             return
-        if event.phase is Phase.DONE:
-            self._seconds += event.elapsed_seconds
-        if self._live:
-            self._stream.write(f"{_ERASE_LINE}{_live_line(event)[: self._columns() - 1]}")
-            self._stream.flush()
-        elif self._is_news(event):
-            self._write_line(_plain_line(event))
+        if self._began is None:
+            self._began = self._clock()
+        if not self._live:
+            if self._is_news(event):
+                self._line(_plain_line(event))
+        elif event.phase in (Phase.DONE, Phase.FOUND):
+            self._line(_plain_line(event))
+        else:
+            self._write(f"{_ERASE_LINE}{_shortened(_live_line(event), self._columns() - 1)}")
 
     def _is_news(self, event: Update) -> bool:
         """A plain log hears a step's phases once, and then of a long one every 30 seconds."""
@@ -108,13 +114,18 @@ class Display:
         except OSError:
             return 80
 
-    def _erase(self) -> None:
-        if self._live:
-            self._stream.write(_ERASE_LINE)
+    def _line(self, text: str) -> None:
+        self._write(f"{_ERASE_LINE if self._live else ''}{text}\n")
 
-    def _write_line(self, text: str) -> None:
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+    def _write(self, text: str) -> None:
+        """When nobody reads any more, the build goes on in silence."""
+        if self._closed:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            self._closed = True
 
 
 def duration(seconds: float) -> str:
@@ -125,28 +136,28 @@ def duration(seconds: float) -> str:
 
 def _live_line(event: Update) -> str:
     step = event.step
-    verb = {Phase.WAITING: "waiting for another process's", Phase.DONE: step.did, Phase.FOUND: "found"}
-    parts = [
-        f"{verb.get(event.phase, step.doing)} {step.name} {step.version}",
-        f"{step.position} of {step.total}",
-        duration(event.elapsed_seconds),
-    ]
+    what = f"{step.name} {step.version}"
+    if event.phase is Phase.WAITING:
+        doing, detail = f"waiting for {event.detail}, which is {step.doing} {what}", ""
+    else:
+        doing, detail = f"{step.doing} {what}", event.detail
+    parts = [f"{_place(step)} {doing}", duration(event.elapsed_seconds)]
     if step.following:
         parts.append(f"next {step.following}")
-    if event.detail:
-        parts.append(event.detail)
+    if detail:
+        parts.append(detail)
     return " · ".join(parts)
 
 
 def _plain_line(event: Update) -> str:
     step = event.step
     after = duration(event.elapsed_seconds)
-    what = f"[{step.position}/{step.total}] {step.name} {step.version}"
+    what = f"{_place(step)} {step.name} {step.version}"
     match event.phase:
         case Phase.STARTED:
             return f"{what}: {step.doing}" + (f", next {step.following}" if step.following else "")
         case Phase.WAITING:
-            return f"{what}: waiting for another process that is {step.doing} it" + (
+            return f"{what}: waiting for {event.detail}, which is {step.doing} it" + (
                 f", {after} so far" if event.elapsed_seconds >= 1 else ""
             )
         case Phase.WORKING:
@@ -155,3 +166,12 @@ def _plain_line(event: Update) -> str:
             return f"{what}: {step.did} in {after}" + (f", {event.detail}" if event.detail else "")
         case Phase.FOUND:
             return f"{what}: {step.did} meanwhile by another process"
+
+
+def _place(step: Step) -> str:
+    return f"[{step.position}/{step.total}]"
+
+
+def _shortened(line: str, columns: int) -> str:
+    """A line as wide as the terminal would wrap, and could not be erased."""
+    return line if len(line) <= columns else f"{line[: columns - 1]}…"

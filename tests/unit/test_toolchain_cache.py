@@ -1,15 +1,17 @@
 """The cache holds whole artefacts only, and one process at a time makes each."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from scaletest.errors import ToolchainError
 from scaletest.toolchain.cache import Cache, Slot
+from scaletest.toolchain.locks import Holders
 
 
-def ignore(_: float) -> None:
+def ignore(_: float, __: Holders) -> None:
     pass
 
 
@@ -75,38 +77,77 @@ async def test_an_interrupted_claim_leaves_nothing_half_made(slot: Slot) -> None
     assert not partials(slot.directory)
 
 
-async def test_a_slot_has_one_holder_and_the_next_one_hears_that_it_waits(slot: Slot) -> None:
-    holders, waited, heard = [], asyncio.Event(), []
+async def test_a_slot_has_one_holder_and_the_next_one_hears_whom_it_waits_for(slot: Slot) -> None:
+    order, waited, heard = list[str](), asyncio.Event(), list[Holders]()
 
     async def second() -> None:
-        def on_wait(seconds: float) -> None:
-            heard.append(seconds)
+        def on_wait(_: float, holders: Holders) -> None:
+            heard.append(holders)
             waited.set()
 
         async with slot.claim(on_wait):
-            holders.append("second")
+            order.append("second")
 
     async with slot.claim(ignore):
         task = asyncio.create_task(second())
         await waited.wait()
-        holders.append("first")
+        order.append("first")
     await task
-    assert holders == ["first", "second"]
-    assert heard[0] < 1
+    assert order == ["first", "second"]
+    assert heard[0] == (os.getpid(),)
 
 
-def test_what_a_killed_build_left_is_removed_at_the_next_start(cache: Cache) -> None:
-    left = [cache.root / "tools" / "old-key" / ".partial-1" / "work", cache.root / "go-1.0.0" / ".partial-2"]
+async def test_what_a_killed_build_left_is_removed_by_the_next_one_who_looks(cache: Cache) -> None:
+    left = [
+        cache.root / "tools" / "old-key" / ".partial-1" / "work",
+        cache.root / "go-1.0.0" / ".partial-2",
+        cache.root / ".partial-3" / "half-removed",
+    ]
     for directory in left:
         directory.mkdir(parents=True)
-    Cache.of_user({"XDG_CACHE_HOME": str(cache.root.parent)})
-    assert not partials(cache.root)
+    with await cache.share(ignore):
+        assert not partials(cache.root)
 
 
 async def test_a_running_build_is_not_swept_away(cache: Cache, slot: Slot) -> None:
     async with slot.claim(ignore) as scratch:
-        Cache.of_user({"XDG_CACHE_HOME": str(cache.root.parent)})
-        assert scratch.is_dir()
+        with await cache.share(ignore):
+            assert scratch.is_dir()
+
+
+async def test_many_share_the_cache_and_who_wants_it_alone_hears_of_them(cache: Cache) -> None:
+    first, second = await cache.share(ignore), await cache.share(ignore)
+    for share in (first, second):
+        with pytest.raises(ToolchainError, match=f"in use by process {os.getpid()}$"), cache.alone():
+            pass
+        share.close()
+    with cache.alone():
+        pass
+
+
+async def test_who_wants_a_share_waits_until_the_cleaning_is_over(cache: Cache) -> None:
+    waited = asyncio.Event()
+    with cache.alone():
+        task = asyncio.create_task(cache.share(lambda *_: waited.set()))
+        await waited.wait()
+        assert not task.done()
+    (await task).close()
+
+
+async def test_a_share_ends_with_its_object(cache: Cache) -> None:
+    share = await cache.share(ignore)
+    del share
+    with cache.alone():
+        pass
+
+
+def test_a_read_only_tree_such_as_gos_modules_can_be_removed(cache: Cache) -> None:
+    deep = cache.root / "gopath" / "pkg" / "mod"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    deep.chmod(0o555)
+    cache.remove(cache.root / "gopath")
+    assert cache.entries() == []
 
 
 def test_links_of_all_binaries_share_one_directory_named_after_its_content(cache: Cache, tmp_path: Path) -> None:

@@ -15,28 +15,48 @@ class Terminal(io.StringIO):
         return True
 
 
+class Gone(io.StringIO):
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
 def test_a_log_gets_a_line_at_the_start_and_end_of_each_tool() -> None:
-    stream = io.StringIO()
-    with Display(stream) as progress:
+    stream, clock = io.StringIO(), Clock()
+    with Display(stream, clock) as progress:
         progress(Update(FIRST, Phase.STARTED))
         progress(Update(FIRST, Phase.WORKING, 1.0))
         progress(Update(FIRST, Phase.DONE, 24.0, "27 MB"))
         progress(Update(LAST, Phase.STARTED))
         progress(Update(LAST, Phase.DONE, 66.0, "84 MB"))
+        clock.now += 91
     assert stream.getvalue().splitlines() == [
         "[1/2] etcd 3.6.6: building, next kwok",
         "[1/2] etcd 3.6.6: built in 24s, 27 MB",
         "[2/2] kwok 0.8.0: building",
         "[2/2] kwok 0.8.0: built in 1m06s, 84 MB",
-        "tools ready after 1m30s",
+        "tools ready after 1m31s",
     ]
 
 
 def test_a_log_hears_of_a_long_build_every_thirty_seconds() -> None:
     stream = io.StringIO()
-    with Display(stream) as progress:
-        for second in range(1, 95):
-            progress(Update(LAST, Phase.WORKING, float(second)))
+    progress = Display(stream)
+    for second in range(1, 95):
+        progress(Update(LAST, Phase.WORKING, float(second)))
     assert stream.getvalue().splitlines() == [
         "[2/2] kwok 0.8.0: still building after 30s",
         "[2/2] kwok 0.8.0: still building after 1m00s",
@@ -46,27 +66,52 @@ def test_a_log_hears_of_a_long_build_every_thirty_seconds() -> None:
 
 def test_waiting_for_another_process_is_said_once_and_then_every_thirty_seconds() -> None:
     stream = io.StringIO()
-    with Display(stream) as progress:
-        for tenth in range(0, 310, 2):
-            progress(Update(LAST, Phase.WAITING, tenth / 10))
-        progress(Update(LAST, Phase.FOUND))
+    progress = Display(stream)
+    for tenth in range(0, 310, 2):
+        progress(Update(LAST, Phase.WAITING, tenth / 10, "process 4711"))
+    progress(Update(LAST, Phase.FOUND))
     assert stream.getvalue().splitlines() == [
-        "[2/2] kwok 0.8.0: waiting for another process that is building it",
-        "[2/2] kwok 0.8.0: waiting for another process that is building it, 30s so far",
+        "[2/2] kwok 0.8.0: waiting for process 4711, which is building it",
+        "[2/2] kwok 0.8.0: waiting for process 4711, which is building it, 30s so far",
         "[2/2] kwok 0.8.0: built meanwhile by another process",
     ]
 
 
-def test_a_terminal_has_one_line_that_says_what_how_long_and_what_is_next() -> None:
+def test_a_terminal_has_one_live_line_that_says_what_how_long_and_what_is_next() -> None:
     stream = Terminal()
-    with Display(stream) as progress:
-        progress(Update(FIRST, Phase.WORKING, 72.0, "downloading go.uber.org/zap v1.27.0"))
-        shown = stream.getvalue().rpartition("\x1b[K")[2]
-        progress(Update(FIRST, Phase.DONE, 80.0))
-    assert shown == "building etcd 3.6.6 · 1 of 2 · 1m12s · next kwok · downloading go.uber.org/zap "
+    progress = Display(stream)
+    progress(Update(FIRST, Phase.WORKING, 72.0, "downloading go.uber.org/zap/exp/zapslog v1.27.0"))
+    shown = stream.getvalue().rpartition("\x1b[K")[2]
+    assert shown == "[1/2] building etcd 3.6.6 · 1m12s · next kwok · downloading go.uber.org/zap/ex…"
     assert len(shown) == 79, "a line as wide as the terminal would wrap"
-    assert stream.getvalue().count("\n") == 1
-    assert stream.getvalue().endswith("\r\x1b[Ktools ready after 1m20s\n")
+    progress(Update(FIRST, Phase.WAITING, 3.0, "process 4711"))
+    shown = stream.getvalue().rpartition("\x1b[K")[2]
+    assert shown == "[1/2] waiting for process 4711, which is building etcd 3.6.6 · 3s · next kwok"
+
+
+def test_finished_tools_stay_on_the_terminal_above_the_live_line() -> None:
+    stream, clock = Terminal(), Clock()
+    with Display(stream, clock) as progress:
+        progress(Update(FIRST, Phase.WORKING, 79.0))
+        progress(Update(FIRST, Phase.DONE, 80.0, "27 MB"))
+        progress(Update(LAST, Phase.WORKING, 1.0))
+        clock.now += 82
+    lines = [line.rpartition("\x1b[K")[2] for line in stream.getvalue().split("\n")]
+    assert lines == ["[1/2] etcd 3.6.6: built in 1m20s, 27 MB", "tools ready after 1m22s", ""]
+
+
+def test_a_terminal_that_cannot_erase_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    progress = Display(stream)
+    progress(Update(FIRST, Phase.STARTED))
+    assert stream.getvalue() == "[1/2] etcd 3.6.6: building, next kwok\n"
+
+
+def test_when_nobody_reads_any_more_the_build_goes_on() -> None:
+    with Display(Gone()) as progress:
+        progress(Update(FIRST, Phase.STARTED))
+        progress(Update(FIRST, Phase.DONE, 1.0))
 
 
 def test_a_failure_takes_the_live_line_away_and_claims_nothing() -> None:
@@ -80,10 +125,10 @@ def test_a_failure_takes_the_live_line_away_and_claims_nothing() -> None:
 
 
 def test_nothing_is_shown_when_nothing_had_to_be_built() -> None:
-    stream = io.StringIO()
-    with Display(stream):
-        pass
-    assert stream.getvalue() == ""
+    for stream in (io.StringIO(), Terminal()):
+        with Display(stream):
+            pass
+        assert stream.getvalue() == ""
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
