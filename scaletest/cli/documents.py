@@ -148,4 +148,11 @@ def _show(
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for name, *cells, words in table:
         aligned = [cell.rjust(wide) for cell, wide in zip(cells, widths[1:], strict=False)]
-        typer.echo("  ".join([name.ljust(widths[0]), *aligned, words])[:width].rstrip())
+        figures_line = "  ".join([name.ljust(widths[0]), *aligned, ""])
+        # Figures are never cut; of the words as much is shown as there is room for.
+        room = None if width is None else max(0, width - len(figures_line))
+        typer.echo((figures_line + _shortened(words, room)).rstrip())
+
+
+def _shortened(words: str, room: int | None) -> str:
+    return words if room is None or len(words) <= room else f"{words[: max(0, room - 1)]}…" if room > 1 else ""

@@ -42,12 +42,11 @@ def show_plan(
 
     from scaletest.report.plan import full_plan_lines, plan_document
     from scaletest.run.guard import DEFAULT_MAX_COST_USD, needed_flags, refuse_beyond_caps
-    from scaletest.run.preflight import refuse_the_impossible
+    from scaletest.run.preflight import refusals_of
 
     if output not in ("text", "json", "values"):
         raise UsageError(f"--output {output!r} is none of text, json, values")
     plan = read_plan(profile, substrate, duration, seed)
-    refuse_the_impossible(plan)
     cap = read_duration("--max-duration", max_duration) if max_duration else None
     if cap is not None or max_cost_usd is not None:
         refuse_beyond_caps(plan, *(float("inf") if given is None else given for given in (cap, max_cost_usd)))
@@ -59,3 +58,7 @@ def show_plan(
         default_cap = read_duration("--max-duration", DEFAULT_MAX_DURATION)
         flags = needed_flags(plan, cap or default_cap, DEFAULT_MAX_COST_USD if max_cost_usd is None else max_cost_usd)
         typer.echo("\n".join(full_plan_lines(plan, flags)))
+    if refusals := refusals_of(plan):
+        # The plan says why; what to do about it belongs beside the exit code.
+        hints = dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint)
+        raise UsageError(f"{plan.profile_name} on {plan.substrate_name} would be refused", hint="; ".join(hints))

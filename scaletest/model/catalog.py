@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.core.vectors import Vector, largest, parse_vector, scaled
 from scaletest.model.base import Document
 from scaletest.model.profile import Fraction, NonNegative
@@ -19,8 +20,24 @@ _DIVISIBLE = frozenset({"cpu", "memory", "ephemeral-storage"})
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 LabelValue = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$", max_length=63)]
 LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
+
+
+def _is_a_resource(name: str) -> str:
+    if name in _DIVISIBLE or "/" in name or name.startswith("hugepages-"):
+        return name
+    raise ValueError(f"{name} is no resource; known are cpu, memory, ephemeral-storage, or <domain>/<name>")
+
+
+def _once_each(values: tuple[str, ...]) -> tuple[str, ...]:
+    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
+    if twice is not None:
+        raise ValueError(f"{twice} stands twice")
+    return values
+
+
+Names = Annotated[tuple[LabelValue, ...], Field(min_length=1), AfterValidator(_once_each)]
 Priority = Annotated[int, Field(ge=0, le=2_000_000_000)]
-Resources = Annotated[dict[LabelKey, Quantity], Field(min_length=1)]
+Resources = Annotated[dict[Annotated[LabelKey, AfterValidator(_is_a_resource)], Quantity], Field(min_length=1)]
 
 
 class Size(Document):
@@ -59,8 +76,8 @@ class SpreadConstraint(Document):
 
     probability: Fraction = 1.0
     """Share of the workloads that carry it."""
-    topology_key: LabelKey = "topology.kubernetes.io/zone"
-    """What they spread over."""
+    topology_key: Literal["topology.kubernetes.io/zone", "topology.bigfleet/rack"] = "topology.kubernetes.io/zone"
+    """What they spread over: the two labels that every machine carries."""
     max_skew: Annotated[int, Field(ge=1)] = 1
     """Largest difference between two domains."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
@@ -86,9 +103,9 @@ class Archetype(Document):
     """Unique in its catalog. `stateful-db` and `memory-cache` become StatefulSets, all others Deployments."""
     weight: Annotated[int, Field(gt=0)] = 1
     """How often it is drawn, relative to the others."""
-    instance_types: Annotated[tuple[LabelValue, ...], Field(min_length=1)]
+    instance_types: Names
     """Machines it may run on."""
-    zones: Annotated[tuple[LabelValue, ...], Field(min_length=1)]
+    zones: Names
     """Zones it may run in."""
     sizes: tuple[Size, ...] = ()
     """Pod sizes, drawn by weight. Excludes resources."""
@@ -121,6 +138,11 @@ class Archetype(Document):
             raise ValueError("sizes and resources exclude each other")
         if not self.sizes and not self.resources:
             raise ValueError("sizes is missing (or resources, for one size only)")
+        for index, axis in enumerate(self.label_axes):
+            if axis.key in (INSTANCE_TYPE_KEY, ZONE_KEY, RACK_KEY):
+                raise ValueError(f"labelAxes[{index}].key: {axis.key} has a meaning of its own")
+            if axis.key in (other.key for other in self.label_axes[:index]):
+                raise ValueError(f"labelAxes[{index}].key: {axis.key} stands twice")
         return self
 
     @cached_property

@@ -30,8 +30,8 @@ class DrawnNeed:
 class Demand:
     """What all clusters need together, by archetype."""
 
-    # Pods that exist at the full target.
-    pods: int
+    # Pods that exist at the full target, by archetype.
+    pods_of: Mapping[str, int]
     machines: Mapping[str, int]
     # Of these, held by their cluster from the start.
     bound: Mapping[str, int]
@@ -42,6 +42,10 @@ class Demand:
     # Need rows over all clusters.
     needs: int
     clusters_drawn: int
+
+    @property
+    def pods(self) -> int:
+        return sum(self.pods_of.values())
 
     @property
     def total_machines(self) -> int:
@@ -132,10 +136,12 @@ def count_demand(
     machines: Counter[str] = Counter()
     bound: Counter[str] = Counter()
     largest: Counter[str] = Counter()
-    pods = rows = drawn = 0
+    pods: Counter[str] = Counter()
+    rows = drawn = 0
     for draw in draws:
         drawn += 1
-        pods += draw.pods
+        for index, archetype in enumerate(draw.archetypes):
+            pods[archetype.name] += int(draw.replicas[draw.archetype == index].sum())
         for need in needs_of(draw, density):
             name = need.archetype.name
             rows += 1
@@ -148,7 +154,7 @@ def count_demand(
         return round(count * clusters / drawn)
 
     return Demand(
-        pods=stretch(pods),
+        pods_of={name: stretch(count) for name, count in pods.items()},
         machines={name: stretch(count) for name, count in machines.items()},
         bound={name: stretch(count) for name, count in bound.items()},
         burst_machines=bursts,

@@ -2,7 +2,9 @@
 
 import re
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+# Longer than anyone soaks, short enough for every clock.
+MOST_SECONDS = 30 * 24 * 3600
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -11,7 +13,10 @@ def parse_duration(text: str) -> float:
     parts = _PART.findall(text.strip())
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
         raise ValueError(f"{text!r} is not a duration such as 90s, 3m or 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"{text!r} is longer than 30 days")
+    return seconds
 
 
 def format_duration(seconds: float) -> str:

@@ -64,7 +64,12 @@ def validate(root: Located, model: type[D]) -> tuple[D | None, list[Fault]]:
         _strictly(_without(root.data, [*wrong, *_spoiled(root, ())]), model)
     except ValidationError as error:
         again = [finding for finding in _findings(error, root, shape) if finding.kind in _BY_VALIDATOR]
-        found += [finding for finding in again if finding.path not in wrong and not _mentions(finding, wrong)]
+        lists = [path[: path.index(part)] for path in wrong for part in path if isinstance(part, int)]
+        found += [
+            finding
+            for finding in again
+            if finding.path not in wrong and not _mentions(finding, wrong) and not _mentions(finding, lists)
+        ]
     return None, _explain(found, root, shape)
 
 

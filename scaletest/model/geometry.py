@@ -40,10 +40,12 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Cost:
-    """Both prices: the soak alone (the runbook's) and the whole run."""
+    """The prices: of the soak alone (the runbook's), of the whole run, and of the longest that the run may become."""
 
     soak_usd: float
     run_usd: float
+    # If settling takes all of its budget.
+    worst_usd: float
     soak_hours: float
 
     @property
@@ -63,7 +65,7 @@ def derive_geometry(profile: Profile, substrate: Substrate) -> Geometry:
         shards=profile.topology.shard_replicas or max(1, math.ceil(profile.scale.machines / MACHINES_PER_SHARD)),
         coordinators=profile.topology.coordinator_replicas,
         ramp_demand_pods_per_sec=wanted / profile.load_profile.ramp_seconds,
-        ramp_supply_pods_per_sec=clusters * substrate.cluster.bind_throughput_pods_per_sec,
+        ramp_supply_pods_per_sec=_side_by_side(substrate, clusters) * substrate.cluster.bind_throughput_pods_per_sec,
     )
 
 
@@ -73,12 +75,23 @@ def _hosts(substrate: Substrate, clusters: int) -> int:
     return math.ceil(clusters / substrate.cluster.clusters_per_host) + _SYSTEM_HOSTS
 
 
-def derive_cost(profile: Profile, substrate: Substrate, geometry: Geometry, soak_seconds: float) -> Cost:
+def _side_by_side(substrate: Substrate, clusters: int) -> int:
+    """Clusters that bind at the same time: on hosts of their own all of them, on this machine as many as fit on it."""
+    return min(clusters, substrate.cluster.clusters_per_host) if substrate.host_kind == "embedded" else clusters
+
+
+def derive_cost(
+    profile: Profile, substrate: Substrate, geometry: Geometry, soak_seconds: float, ramp_budget_seconds: float
+) -> Cost:
     rate = geometry.hosts * exact(substrate.cost_estimate.per_host_usd_per_hour)
     soak = exact(soak_seconds)
-    whole = profile.load_profile.ramp_seconds + soak + OVERHEAD_SECONDS
+    ramp = profile.load_profile.ramp_seconds
+    longest = max(exact(ramp_budget_seconds), Fraction(ramp))
     return Cost(
-        soak_usd=_cents(rate * soak / 3600), run_usd=_cents(rate * whole / 3600), soak_hours=soak_seconds / 3600
+        soak_usd=_cents(rate * soak / 3600),
+        run_usd=_cents(rate * (ramp + soak + OVERHEAD_SECONDS) / 3600),
+        worst_usd=_cents(rate * (longest + soak + OVERHEAD_SECONDS) / 3600),
+        soak_hours=soak_seconds / 3600,
     )
 
 

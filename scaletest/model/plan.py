@@ -21,8 +21,10 @@ from scaletest.model.substrate import Host, Substrate
 # Settling may take the fill at this rate, and never less than the floor (spec/harness.md §5.4).
 _FILL_PODS_PER_SEC = 750
 _RAMP_FLOOR_SECONDS = 15 * 60
+# What one cluster's apiserver takes up besides its other work.
+_CREATE_PODS_PER_SEC = 100
 # The window of the gates' queries (spec/harness.md §6.1).
-_WINDOW_MIN_SECONDS, _WINDOW_MAX_SECONDS = 60, 300
+_SHORTEST_WINDOW_SECONDS, LONGEST_WINDOW_SECONDS = 60, 300
 INSTALL_SECONDS = 20 * 60
 EVIDENCE_SECONDS = 7 * 60
 TEARDOWN_SECONDS = 5 * 60
@@ -62,6 +64,7 @@ class Plan:
     geometry: Geometry
     cost: Cost
     soak_seconds: float
+    ramp_budget_seconds: float
     seed: int
     # What the formulas predict, and what was drawn.
     sizes: SeedSizes
@@ -87,13 +90,7 @@ class Plan:
     @property
     def window_seconds(self) -> int:
         """How far back a gate looks: the soak, but at least one minute and at most five."""
-        return int(min(max(self.soak_seconds, _WINDOW_MIN_SECONDS), _WINDOW_MAX_SECONDS))
-
-    @property
-    def ramp_budget_seconds(self) -> float:
-        if self.profile.ramp_budget:
-            return parse_duration(self.profile.ramp_budget)
-        return max(_RAMP_FLOOR_SECONDS, self.geometry.total_pods / _FILL_PODS_PER_SEC + 1, self.soak_seconds / 2)
+        return int(min(max(self.soak_seconds, _SHORTEST_WINDOW_SECONDS), LONGEST_WINDOW_SECONDS))
 
     @property
     def lowest_level(self) -> float:
@@ -116,16 +113,22 @@ class Plan:
         seconds = min(self.soak_seconds, self.window_seconds)
         held = self.demand.total_machines * min(1.0, self.lowest_level)
         lost = int(self.profile.shard.failure_rate_per_sec * held * seconds)
-        churned = int(self.profile.load_profile.churn_per_minute * self.pods * seconds / 60)
+        per_second = self.profile.load_profile.churn_per_minute * self.pods / 60 + self._ageing_pods_per_sec
         clusters, shards = self.geometry.kwok_clusters, self.geometry.shards
         return {
             "replacements": lost,
             "node states": lost * _STATES_PER_REPLACEMENT,
-            "rebinds": churned,
+            "rebinds": int(per_second * min(1.0, self.lowest_level) * seconds),
             "cycles": int(shards * seconds / _CYCLE_SECONDS) + lost,
             "roll-ups": int(clusters * seconds / _ROLLUP_SECONDS),
             "reports": int(shards * seconds / _REPORT_SECONDS),
         }
+
+    @property
+    def _ageing_pods_per_sec(self) -> float:
+        """Pods of finite life that end, and are replaced, each second."""
+        mortal = (a for a in self.catalog.demand if a.mean_lifetime_seconds)
+        return sum(self.demand.pods_of.get(a.name, 0) / a.mean_lifetime_seconds for a in mortal)
 
     def losses(self, seconds: float) -> int:
         """Machines that fail in the first so many seconds of the soak, and have to be replaced by others."""
@@ -161,7 +164,11 @@ class Plan:
         """The run by the clock. What depends on machines we never measured has no prediction."""
         embedded = self.substrate.host_kind == "embedded"
         install = 10 + 15 * self.geometry.kwok_clusters / self.host.v_cpu if embedded else None
-        fill = self.geometry.total_pods / self.geometry.ramp_supply_pods_per_sec
+        # What the load-driver binds itself costs the scheduler no time, but has to be created all the same.
+        unbound = self.geometry.total_pods * (1 - self.profile.seed.bound_at_start)
+        supply = self.geometry.ramp_supply_pods_per_sec
+        side_by_side = supply / self.substrate.cluster.bind_throughput_pods_per_sec
+        fill = unbound / supply + self.geometry.total_pods / (side_by_side * _CREATE_PODS_PER_SEC)
         return (
             Phase("install", install, INSTALL_SECONDS),
             Phase("settle", fill + _QUIET_SECONDS, self.ramp_budget_seconds),
@@ -233,6 +240,7 @@ def make_plan(
     soak = soak_seconds if soak_seconds is not None else float(profile.load_profile.soak_seconds)
     seed = profile.load_profile.seed if seed is None else seed
     geometry = derive_geometry(profile, substrate)
+    budget = _ramp_budget(profile, geometry, soak)
     density, clusters = profile.scale.density, geometry.kwok_clusters
     unknown = {burst.archetype for burst in profile.load_profile.bursts} - catalog.by_name.keys()
     if unknown:
@@ -255,8 +263,9 @@ def make_plan(
         catalog=catalog,
         host=substrate.host or this_host,
         geometry=geometry,
-        cost=derive_cost(profile, substrate, geometry, soak),
+        cost=derive_cost(profile, substrate, geometry, soak, budget),
         soak_seconds=soak,
+        ramp_budget_seconds=budget,
         seed=seed,
         sizes=seed_sizes(
             profile.seed, catalog.seeded, geometry.total_pods, density, geometry.kwok_clusters, geometry.shards
@@ -264,3 +273,9 @@ def make_plan(
         demand=demand,
         free=fleets.free_machines(catalog, demand, profile.seed, density, geometry.shards),
     )
+
+
+def _ramp_budget(profile: Profile, geometry: Geometry, soak_seconds: float) -> float:
+    if profile.ramp_budget:
+        return parse_duration(profile.ramp_budget)
+    return max(_RAMP_FLOOR_SECONDS, geometry.total_pods / _FILL_PODS_PER_SEC + 1, soak_seconds / 2)

@@ -3,14 +3,16 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from scaletest.model.base import Document
-from scaletest.model.durations import parse_duration
+from scaletest.model.durations import MOST_SECONDS, parse_duration
 
-NonNegative = Annotated[float, Field(ge=0)]
+NonNegative = Annotated[float, Field(ge=0, le=1e9)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+Offset = Annotated[float, Field(ge=0, le=MOST_SECONDS)]
+WholeSeconds = Annotated[int, Field(ge=0, le=MOST_SECONDS)]
 
 # Far above any fleet that was ever planned, far below what makes arithmetic slow.
 MOST_MACHINES = 100_000_000
@@ -21,8 +23,14 @@ DEFAULT_FAILURE_RATE_PER_SEC = 1.16e-7
 _ACTION = re.compile(r"kill-coordinator-leader|(?:kill-shard|partition-coordinator-from-shard)-(bigfleet-shard-\d+)")
 
 
-def _is_duration(text: str) -> str:
-    if parse_duration(text) <= 0:
+def _has_a_unit(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError(f"{value} is not a duration such as 90s or 10m: its unit would be a guess")
+    return value
+
+
+def _is_duration(text: str | None) -> str | None:
+    if text is not None and parse_duration(text) <= 0:
         raise ValueError(f"{text} must be above zero")
     return text
 
@@ -40,7 +48,7 @@ class Metadata(Document):
     """Who the document is."""
 
     name: str = ""
-    """Shown in the plan; the file's name is the one that counts."""
+    """For people; a run is named after the file."""
     description: str = ""
     """One line for the tables of `profiles` and `substrates`."""
 
@@ -105,13 +113,13 @@ class Seed(Document):
 class Burst(Document):
     """Extra demand of one archetype for a while."""
 
-    at_seconds: NonNegative
+    at_seconds: Offset
     """Offset from soak start."""
     archetype: Annotated[str, Field(min_length=1)]
     """Which archetype of the catalog; the only way to ask for a burstOnly one."""
     extra_target: Annotated[int, Field(gt=0, le=MOST_MACHINES)]
     """Pods on top, per cluster; for a gang: whole gangs."""
-    duration_seconds: NonNegative = 0
+    duration_seconds: Offset = 0
     """The burst drains after this long; 0: never."""
     selectivity: Fraction = 1.0
     """Share of the clusters that take part."""
@@ -120,7 +128,7 @@ class Burst(Document):
 class ScaleDown(Document):
     """A sustained shed to a share of the target."""
 
-    at_seconds: NonNegative
+    at_seconds: Offset
     """Offset from soak start."""
     target_multiplier: Annotated[float, Field(gt=0, lt=1)]
     """What is left of the target."""
@@ -129,7 +137,7 @@ class ScaleDown(Document):
 class DemandStep(Document):
     """A new level of demand, up or down."""
 
-    at_seconds: NonNegative
+    at_seconds: Offset
     """Offset from soak start."""
     target_multiplier: Annotated[float, Field(gt=0, le=100)]
     """The new level, of the original target."""
@@ -138,13 +146,13 @@ class DemandStep(Document):
 class LoadShape(Document):
     """How demand arrives and moves."""
 
-    ramp_seconds: Annotated[int, Field(gt=0)] = 300
+    ramp_seconds: Annotated[int, Field(gt=0, le=MOST_SECONDS)] = 300
     """How fast the demand should be filled; for the feasibility warning and the price."""
-    soak_seconds: Annotated[int, Field(ge=0)] = 600
+    soak_seconds: WholeSeconds = 600
     """Length of the soak; `--duration` overrides it."""
-    churn_per_minute: NonNegative = 0.0
-    """Share of the Pods that is replaced each minute of the soak."""
-    settle_seconds: Annotated[int, Field(ge=0)] = 0
+    churn_per_minute: Annotated[float, Field(ge=0, le=60)] = 0.0
+    """Share of the Pods that is replaced each minute of the soak; 60 replaces all of them each second."""
+    settle_seconds: WholeSeconds = 0
     """How far into the soak the reclaim count starts."""
     bursts: tuple[Burst, ...] = ()
     """Extra demand for a while."""
@@ -163,7 +171,7 @@ class LoadShape(Document):
 class RunnerAction(Document):
     """A fault."""
 
-    at_seconds: NonNegative
+    at_seconds: Offset
     """Offset from soak start."""
     action: Annotated[str, AfterValidator(_is_action)]
     """kill-coordinator-leader, kill-shard-<pod> or partition-coordinator-from-shard-<pod>."""
@@ -182,7 +190,7 @@ class Topology(Document):
     """Shards; 0: one for every 500,000 machines."""
     coordinator_replicas: Literal[1, 3] = 1
     """Members of the coordinator."""
-    kwok_clusters: Annotated[int, Field(ge=0)] = 0
+    kwok_clusters: Annotated[int, Field(ge=0, le=100_000)] = 0
     """KWOK clusters, the Pods shared out evenly; 0: as many as the substrate's podsPerCluster asks for."""
 
 
@@ -194,7 +202,7 @@ class ShardTuning(Document):
 
 
 class Slo(Document):
-    """The bars. A field left out keeps its default; `null` switches a bar off where that is allowed (§6.2)."""
+    """The bars. A field left out keeps its default; `null` switches a bar off where that is allowed."""
 
     shard_configure_phase_p99_seconds: Seconds | None = 15.0
     """Idle → Configured per machine; `null`: not gated."""
@@ -212,9 +220,9 @@ class Slo(Document):
     """Acknowledging CapacityRequests."""
     coordinator_apply_error_rate: Fraction = 0.001
     """Share of the coordinator's writes that fail, at most."""
-    max_reclaim_actions_during_soak: Annotated[int, Field(ge=0)] = 0
+    max_reclaim_actions_during_soak: Annotated[int, Field(ge=0, le=10 * MOST_MACHINES)] = 0
     """Reclaims counted from settleSeconds to the end of the soak, at most."""
-    min_observations: Annotated[int, Field(ge=1)] = 10
+    min_observations: Annotated[int, Field(ge=1, le=1_000_000)] = 10
     """Fewer observations than this are no data."""
     internal_binding_latency_p99_seconds: Seconds | None = None
     """Of old profiles; parsed, never gated (ADR-0054)."""
@@ -262,8 +270,8 @@ class Profile(Document):
     """What the provider owns before the first Pod exists."""
     load_profile: LoadShape = LoadShape()
     """How demand arrives and moves."""
-    ramp_budget: Annotated[str, AfterValidator(_is_duration)] | None = None
-    """How long settling may take, as `10m`; left out: a formula over the Pods (spec/harness.md §5.4)."""
+    ramp_budget: Annotated[str | None, BeforeValidator(_has_a_unit), AfterValidator(_is_duration)] = None
+    """How long settling may take, as `10m`; left out: the longest of 15 min, Pods ÷ 750 s and half the soak."""
     runner_actions: tuple[RunnerAction, ...] = ()
     """Faults."""
     topology: Topology = Topology()

@@ -12,11 +12,17 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _is_above_zero(text: str) -> str:
+# An exbibyte, or a billion cores: a thousand times the largest machine that anyone sells.
+_MOST_MILLI = 2**60 * 1000
+
+
+def _is_sensible(text: str) -> str:
     if parse_milli(text) <= 0:
         raise ValueError(f"{text} must be above zero")
+    if parse_milli(text) > _MOST_MILLI:
+        raise ValueError(f"{text} is more than any machine has")
     return text
 
 
-Quantity = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | float), AfterValidator(_is_above_zero)]
+Quantity = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | float), AfterValidator(_is_sensible)]
 """A quantity above zero, kept as text."""

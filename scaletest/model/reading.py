@@ -56,7 +56,8 @@ class _Checked(Generic[D]):
         return f"{self.file} is not a valid {self.what}: {counted(len(self.faults), 'problem')}"
 
     def refusal(self, headline: str = "", more: Sequence[str] = ()) -> InvalidDocument:
-        hint = f"`scaletest-runner schema {self.what}` shows every field"
+        what = self.what if self.what in MODELS else "profile|substrate|catalog"
+        hint = f"`scaletest-runner schema {what}` shows every field"
         return InvalidDocument(headline or self.headline, [*lines_of(self.file, self.faults), *more], hint)
 
 
@@ -122,6 +123,10 @@ def _check_catalog_of(path: Path, root: Located | None) -> tuple[_Checked[Catalo
     name = written.data if written else CatalogRef().archetypes
     if not isinstance(name, str) or not name:
         return None, []
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        place, plain = root.place_of(field), name.rpartition("/")[2].removesuffix(".yml").removesuffix(".yaml")
+        what = f"must be the name of a catalog, without folder and ending; did you mean {shown(plain)}?"
+        return None, [Fault(place.line, place.column, field, what)]
     # A catalog beside its profile wins over one that ships.
     places = [path.parent / "archetypes", CATALOGS]
     file = next((place / f"{name}.yaml" for place in places if _is_file(place / f"{name}.yaml")), None)
@@ -219,7 +224,10 @@ def _load(path: Path, file: str) -> YamlDocument:
 
 def _resolve(name: str, whats: Sequence[str]) -> Path:
     """The file of a path, or of a name that ships."""
-    for candidate in (Path(name), *(_SHIPPED[what] / f"{name}.yaml" for what in whats)):
+    shipped_files = [_SHIPPED[what] / f"{name}.yaml" for what in whats]
+    # A bare word is what ships under that name, whatever lies in the folder where we happen to be.
+    is_word = "/" not in name and not name.endswith((".yaml", ".yml"))
+    for candidate in [*shipped_files, Path(name)] if is_word else [Path(name), *shipped_files]:
         if name and _is_file(candidate):
             return candidate
     known = sorted({path.stem for what in whats for path in shipped(what)})
@@ -227,6 +235,9 @@ def _resolve(name: str, whats: Sequence[str]) -> Path:
         raise UsageError(
             f"{printable(name)} is a folder", hint=f"give a file, or a name that ships: {', '.join(known)}"
         )
+    if not is_word:
+        near = did_you_mean(name.removesuffix(".yaml"), known)
+        raise UsageError(f"there is no file {printable(name)}{near}", hint=f"names that ship: {', '.join(known)}")
     raise UsageError(
         f"there is no {either(whats)} '{shown(name)}'{did_you_mean(name.removesuffix('.yaml'), known)}",
         hint=f"shipped: {', '.join(known)}; or give a path to a YAML file",

@@ -6,16 +6,16 @@ from pydantic import Field, model_validator
 
 from bigfleet.core.quantity import parse_milli
 from scaletest.model.base import Document
-from scaletest.model.profile import Metadata, NonNegative
+from scaletest.model.profile import Metadata
 from scaletest.model.quantities import Quantity
 
 
 class Host(Document):
     """One host of the fleet that carries the test."""
 
-    v_cpu: Annotated[int, Field(gt=0, alias="vCPU")]
+    v_cpu: Annotated[int, Field(gt=0, le=100_000, alias="vCPU")]
     """Cores."""
-    memory_gi_b: Annotated[float, Field(gt=0, alias="memoryGiB")]
+    memory_gi_b: Annotated[float, Field(gt=0, le=1_000_000, alias="memoryGiB")]
     """Memory."""
 
 
@@ -28,9 +28,9 @@ class ClusterPoint(Document):
     """Clusters that fit on one host."""
     storage: Literal["etcd", "kine"]
     """What stands behind the apiserver. kine's SQLite loses writes under this load, and needs `kine` in the image."""
-    bind_throughput_pods_per_sec: Annotated[float, Field(gt=0)]
+    bind_throughput_pods_per_sec: Annotated[float, Field(gt=0, le=1_000_000)]
     """What one cluster's scheduler binds, measured by a short run; decides whether the ramp is feasible."""
-    node_lease_seconds: Annotated[int, Field(ge=0)] = 0
+    node_lease_seconds: Annotated[int, Field(ge=0, le=3600)] = 0
     """KWOK renews each node's lease four times in this long; 0 switches leases off (nothing here needs them)."""
 
 
@@ -72,7 +72,7 @@ class Apiserver(Document):
 class CostEstimate(Document):
     """What a host costs."""
 
-    per_host_usd_per_hour: NonNegative = 0.0
+    per_host_usd_per_hour: Annotated[float, Field(ge=0, le=100_000)] = 0.0
     """US dollars."""
     notes: str = ""
     """Where the price comes from."""
@@ -88,7 +88,7 @@ class Substrate(Document):
     host_kind: Literal["embedded", "context"] = "context"
     """`embedded`: this machine brings its own control plane; `context`: the current kube context."""
     host: Host | None = None
-    """One host of the fleet; only the embedded host may leave it out: it is this machine."""
+    """One host of the fleet; the embedded host leaves it out: it is this machine."""
     cluster: ClusterPoint
     """The operating point of one KWOK cluster."""
     kwok_pod: KwokPod
@@ -104,4 +104,6 @@ class Substrate(Document):
     def _hosts_are_known(self) -> Self:
         if self.host is None and self.host_kind != "embedded":
             raise ValueError("host is missing: vCPU and memoryGiB of one host")
+        if self.host is not None and self.host_kind == "embedded":
+            raise ValueError("host: the embedded host is this machine; leave it out")
         return self

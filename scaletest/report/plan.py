@@ -7,7 +7,7 @@ from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
 from scaletest.model.sizing import SeedSizes
 from scaletest.run.gates import Gate, all_gates
-from scaletest.run.preflight import not_built, warnings_of
+from scaletest.run.preflight import not_built, refusals_of, warnings_of
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -17,12 +17,12 @@ def plan_lines(plan: Plan) -> list[str]:
     return [
         f"profile     {plan.profile_name} on {plan.substrate_name}, seed {plan.seed}",
         f"scale       {_count(geometry.kwok_clusters, 'cluster')} × {geometry.pods_per_cluster:,} Pods"
-        f" = {plan.pods:,} Pods, {plan.demand.total_machines:,} machines needed",
+        f" = {plan.pods:,} Pods{_times_asked_for(plan)}, {plan.demand.total_machines:,} machines needed",
         f"seeded      {', '.join(f'{count:,} {tier}' for tier, count in seeded.items() if count or tier != 'spot')}",
         f"hosts       {_hosts(plan)}; {_count(geometry.shards, 'shard')}, "
         f"{_count(geometry.coordinators, 'coordinator')}",
         f"time        {_time(plan)}",
-        f"cost        ${plan.cost.soak_usd:,.2f} for the soak, ${plan.cost.run_usd:,.2f} for the whole run",
+        f"cost        {_price(plan)}",
         f"expected    about {expected['replacements']:,} machines replaced and {expected['rebinds']:,} Pods rebound in "
         f"the {format_duration(plan.window_seconds)} that the gates look at",
         *(f"{'warning':<12}{line}" for line in warnings_of(plan)),
@@ -40,23 +40,44 @@ def full_plan_lines(plan: Plan, needed_flags: list[str]) -> list[str]:
         f"shard, {footprint.host_bytes / GIB:.1f} on the fullest host",
         f"writes      {footprint.work_writes_per_sec:,.0f} a second for the churn, "
         f"{footprint.lease_writes_per_sec:,.0f} for node leases",
-        f"formula     {sizes.effective:,} effective machines; "
+        f"formula     predicts {sizes.effective:,} machines (the draw above is what counts); "
         f"per cluster {_tier(sizes, 'configured_per_cluster')} configured; "
         f"per shard {_tier(sizes, 'idle_per_shard')} idle, {_tier(sizes, 'speculative_per_shard')} speculative",
         "",
-        "phase         predicted      budget",
+        "phase         predicted  given up after",
         *(
-            f"  {phase.name:<10}  {_about(phase.predicted_seconds):>9}  {format_duration(phase.budget_seconds):>10}"
+            f"  {phase.name:<10}  {_about(phase.predicted_seconds):>9}  {format_duration(phase.budget_seconds):>14}"
             for phase in plan.phases
         ),
+        "",
+        "archetype                   Pods    machines  of them held  idle, speculative, spot",
+        *_archetype_lines(plan),
         "",
         "gate                                 bound  observations expected",
         *(_gate_line(gate, plan) for gate in all_gates(plan)),
     ]
+    return [*lines, "", *_outlook(plan, needed_flags)]
+
+
+def _outlook(plan: Plan, needed_flags: list[str]) -> list[str]:
+    """Whether a run would start, and if not, why."""
+    against = [refusal.message for refusal in refusals_of(plan)]
     if missing := not_built(plan):
-        lines += ["", f"not built yet, so this can be planned but not run: {', '.join(missing)}"]
-    if needed_flags:
-        lines += ["", f"a run needs {' '.join(needed_flags)}"]
+        against.append(f"not built yet: {', '.join(missing)}")
+    if against:
+        return ["a run would be refused:", *(f"  {reason}" for reason in against)]
+    return [f"a run needs {' '.join(needed_flags)}"] if needed_flags else ["a run would start"]
+
+
+def _archetype_lines(plan: Plan) -> list[str]:
+    lines = []
+    for archetype in plan.catalog.demand:
+        name = archetype.name
+        free = " ".join(f"{counts.get(name, 0):>8,}" for tier, counts in plan.free.items() if counts)
+        lines.append(
+            f"  {name:<20} {plan.demand.pods_of.get(name, 0):>11,} {plan.demand.machines.get(name, 0):>11,} "
+            f"{plan.demand.bound.get(name, 0):>13,} {free}".rstrip()
+        )
     return lines
 
 
@@ -108,8 +129,18 @@ def plan_document(plan: Plan, run_id: str = "") -> dict[str, Any]:
         ],
         "soakUsd": plan.cost.soak_usd,
         "runUsd": plan.cost.run_usd,
+        "worstUsd": plan.cost.worst_usd,
         "gates": [_gate_document(gate, plan) for gate in all_gates(plan)],
+        "archetypes": [
+            {
+                "name": archetype.name,
+                "pods": plan.demand.pods_of.get(archetype.name, 0),
+                "machines": plan.demand.machines.get(archetype.name, 0),
+            }
+            for archetype in plan.catalog.demand
+        ],
         "warnings": list(warnings_of(plan)),
+        "refusals": [refusal.message for refusal in refusals_of(plan)],
         "notBuilt": not_built(plan),
         "values": plan.values(run_id),
     }
@@ -129,6 +160,21 @@ def _gate_line(gate: Gate, plan: Plan) -> str:
     return f"  {gate.title:<28} {bound:>11}  {expected}".rstrip()
 
 
+def _times_asked_for(plan: Plan) -> str:
+    times = plan.profile.load_profile.open_loop_demand_multiplier
+    return f" (× {times:g} are asked for)" if times > 1 else ""
+
+
+def _price(plan: Plan) -> str:
+    cost = plan.cost
+    if not cost.worst_usd:
+        return "nothing"
+    return (
+        f"${cost.soak_usd:,.2f} for the soak, ${cost.run_usd:,.2f} for the whole run; "
+        f"${cost.worst_usd:,.2f} if settling takes all of its budget"
+    )
+
+
 def _hosts(plan: Plan) -> str:
     shape = f"{plan.host.v_cpu} vCPU / {plan.host.memory_gi_b:g} GiB"
     return f"this machine, {shape}" if plan.substrate.host_kind == "embedded" else f"{plan.geometry.hosts:,} × {shape}"
@@ -137,7 +183,7 @@ def _hosts(plan: Plan) -> str:
 def _time(plan: Plan) -> str:
     predicted = [phase.predicted_seconds for phase in plan.phases]
     known = sum(seconds for seconds in predicted if seconds is not None)
-    about = f"about {format_duration(known)}{' and the install' if None in predicted else ''}"
+    about = f"about {format_duration(known)}{' without the install' if None in predicted else ''}"
     return (
         f"{about}: settle within {format_duration(plan.ramp_budget_seconds)}, soak {format_duration(plan.soak_seconds)}"
     )

@@ -11,8 +11,6 @@ DEFAULT_MAX_COST_USD = 50.0
 
 # Parts of a context's name that give a paid cloud away: the runbook's, plus Scaleway's.
 _CLOUD_NAMES = ("eks", "aws", "gke", "gcp", "aks", "azure", "scw", "scaleway", "kapsule")
-# Room for install, evidence and teardown beside the budgets that the profile sets.
-_ROOM_SECONDS = 30 * 60
 
 TargetKind = Literal["embedded", "cloud", "kind", "unknown"]
 
@@ -50,8 +48,8 @@ def consent_question(plan: Plan, context: str) -> str:
 
 
 def needed_max_duration(plan: Plan) -> str:
-    """The --max-duration that leaves the plan its budgets."""
-    whole_minutes = -(-int(plan.capped_seconds + _ROOM_SECONDS) // 60)
+    """The --max-duration that leaves every phase its whole budget."""
+    whole_minutes = -(-int(sum(phase.budget_seconds for phase in plan.phases)) // 60)
     hours, minutes = divmod(whole_minutes, 60)
     return f"{hours}h{minutes}m" if hours else f"{minutes}m"
 
@@ -71,7 +69,7 @@ def refuse_beyond_caps(plan: Plan, max_duration_seconds: float, max_cost_usd: fl
     flags = needed_flags(plan, max_duration_seconds, max_cost_usd)
     if plan.capped_seconds > max_duration_seconds:
         raise UsageError(
-            f"settle and soak may take {format_duration(plan.capped_seconds)}, "
+            f"settle and soak alone may take {format_duration(plan.capped_seconds)}, "
             f"--max-duration is {format_duration(max_duration_seconds)}",
             hint=" ".join(flags),
         )

@@ -1,121 +1,142 @@
-"""What can be said against a plan before anything is started: refusals, and warnings (rung 0.5, design.md §4)."""
+"""What can be said against a plan before anything is started: refusals, and warnings (rung 0.5, docs/adr/0010)."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
 
 from bigfleet.core.quantity import parse_milli
 from scaletest.errors import UsageError
-from scaletest.model.capacity import Shortage, find_shortage
+from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
-from scaletest.model.plan import DRAWN_CLUSTERS_MAX, Plan
+from scaletest.model.plan import DRAWN_CLUSTERS_MAX, LONGEST_WINDOW_SECONDS, Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.gates import all_gates
 
+# A partition is held this long (spec/harness.md §7).
+_PARTITION_SECONDS = 60
+
 
 def refuse_the_impossible(plan: Plan) -> None:
-    """Raises UsageError for a plan that no run could bring to a verdict."""
-    _refuse_actions_that_miss(plan)
-    _refuse_shortage(plan)
-    _refuse_too_few_observations(plan)
+    """Raises UsageError, with all reasons, for a plan that no run could bring to a verdict."""
+    refusals = refusals_of(plan)
+    if refusals:
+        message = "\n".join(refusal.message for refusal in refusals)
+        hints = dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint)
+        raise UsageError(message, hint="; ".join(hints))
 
 
-def refuse_what_is_not_built(plan: Plan) -> None:
-    """What a profile or substrate may say, but a run does not do yet."""
-    missing = not_built(plan)
-    if missing:
-        raise UsageError(
-            f"not built yet: {', '.join(missing)}", hint="`plan` works for it; `smoke` on `embedded` runs today"
+def refusals_of(plan: Plan) -> list[UsageError]:
+    """Every reason why no run of this plan could come to a verdict."""
+    if not plan.pods:
+        return [UsageError("nothing is asked for: no workload of the catalog fits into a cluster", hint=_GANG_HINT)]
+    return [
+        *_gangs_too_large(plan),
+        *_too_little_room(plan),
+        *_faults_that_miss(plan),
+        *_shortages(plan),
+        *_blind(plan),
+    ]
+
+
+_GANG_HINT = "lower groupSizeRange, or give clusters more Pods (cluster.podsPerCluster, topology.kwokClusters)"
+
+
+def _gangs_too_large(plan: Plan) -> Iterator[UsageError]:
+    """A gang that fits into no cluster would drop out of the test in silence."""
+    for archetype in plan.catalog.demand:
+        if archetype.burst_only or archetype.gang is None:
+            continue
+        smallest = archetype.gang.group_size_range[0]
+        if smallest > plan.geometry.pods_per_cluster:
+            yield UsageError(
+                f"the smallest gang of {archetype.name} has {smallest:,} Pods, "
+                f"a cluster {plan.geometry.pods_per_cluster:,}",
+                hint=_GANG_HINT,
+            )
+
+
+def _too_little_room(plan: Plan) -> Iterator[UsageError]:
+    """What this machine cannot hold, or cannot reach in the time that settling has."""
+    footprint, host = plan.footprint, plan.host
+    if plan.substrate.host_kind == "embedded" and footprint.host_bytes > host.memory_gi_b * GIB:
+        yield UsageError(
+            f"about {footprint.host_bytes / GIB:,.1f} GiB are needed at once, "
+            f"this machine has {host.memory_gi_b:g} GiB",
+            hint="a smaller profile, fewer clusters (topology.kwokClusters), or another substrate",
+        )
+    settle = next(phase for phase in plan.phases if phase.name == "settle")
+    if settle.predicted_seconds and settle.predicted_seconds > settle.budget_seconds:
+        yield UsageError(
+            f"settling is predicted to take {format_duration(settle.predicted_seconds)}, "
+            f"its budget is {format_duration(settle.budget_seconds)}",
+            hint="raise rampBudget, spread the Pods over more clusters, or pre-bind them (seed.preBind)",
         )
 
 
-def not_built(plan: Plan) -> list[str]:
-    profile, load = plan.profile, plan.profile.load_profile
-    asked = {
-        "seed.preBind": profile.seed.bound_at_start > 0,
-        "loadProfile.anchors": load.anchors,
-        "loadProfile.bursts": bool(load.bursts),
-        "loadProfile.scaleDowns": bool(load.scale_downs),
-        "loadProfile.demandSteps": bool(load.demand_steps),
-        "loadProfile.openLoopDemandMultiplier": load.open_loop_demand_multiplier > 1,
-        "runnerActions": bool(profile.runner_actions),
-        "topology.coordinatorReplicas": plan.geometry.coordinators > 1,
-        "more than one shard": plan.geometry.shards > 1,
-        "cluster.storage kine": plan.substrate.cluster.storage == "kine",
-        "hostKind context": plan.substrate.host_kind == "context",
-    }
-    return [name for name, wanted in asked.items() if wanted]
-
-
-def _refuse_actions_that_miss(plan: Plan) -> None:
+def _faults_that_miss(plan: Plan) -> Iterator[UsageError]:
     for action in plan.profile.runner_actions:
         if action.at_seconds >= plan.soak_seconds:
-            raise UsageError(
+            yield UsageError(
                 f"runnerActions: {action.action} fires at {action.at_seconds:g} s, "
                 f"after the soak of {format_duration(plan.soak_seconds)}",
                 hint="make --duration longer",
             )
         if action.shard and int(action.shard.rpartition("-")[2]) >= plan.geometry.shards:
-            raise UsageError(
+            yield UsageError(
                 f"runnerActions: {action.action}: there is no {action.shard}, shards: {plan.geometry.shards}",
                 hint="set topology.shardReplicas",
             )
 
 
-def _refuse_too_few_observations(plan: Plan) -> None:
-    """A soak that cannot bring the observations its gates need would end in no-data (design.md §4, Enough to judge)."""
+def _blind(plan: Plan) -> Iterator[UsageError]:
+    """Gates that would end in no-data, because the window brings too few observations (design.md §4)."""
     least = plan.profile.slo.min_observations
+    told: set[str] = set()
     for gate in all_gates(plan):
-        if gate.cause and (count := plan.expected[gate.cause]) < least:
-            raise UsageError(
-                f"a soak of {format_duration(plan.soak_seconds)} brings about {count} {gate.cause}; "
-                f"the gate {gate.key!r} needs {least}",
-                hint=_MORE[gate.cause],
-            )
+        if gate.cause is None or gate.cause in told or (count := plan.expected[gate.cause]) >= least:
+            continue
+        told.add(gate.cause)
+        more = [_MORE[gate.cause]] if gate.cause in _MORE else []
+        if plan.soak_seconds < LONGEST_WINDOW_SECONDS:
+            more.insert(0, "make --duration longer")
+        yield UsageError(
+            f"the last {format_duration(min(plan.soak_seconds, plan.window_seconds))} of the soak bring about "
+            f"{count} {gate.cause}; the gate {gate.key} needs {least}",
+            hint=", or ".join(more),
+        )
 
 
 _MORE = {
-    "replacements": "make --duration longer, raise shard.failureRatePerSec, or switch the gate off with null",
-    "node states": "make --duration longer, raise shard.failureRatePerSec, or switch the gate off with null",
-    "rebinds": "make --duration longer, or raise loadProfile.churnPerMinute",
-    "cycles": "make --duration longer",
-    "roll-ups": "make --duration longer",
-    "reports": "make --duration longer",
+    "replacements": "raise shard.failureRatePerSec, or switch the gate off with null",
+    "node states": "raise shard.failureRatePerSec, or switch the gate off with null",
+    "rebinds": "raise loadProfile.churnPerMinute",
 }
 
 
-def _refuse_shortage(plan: Plan) -> None:
+def _shortages(plan: Plan) -> Iterator[UsageError]:
     """The seeds must be able to cover the demand, or, where a profile is about scarcity, must not."""
     slo = plan.profile.slo
     if slo.expect_standing_shortfall:
-        _refuse_the_wrong_shortfall(plan)
+        yield from _wrong_shortfall(plan)
         return
-    if short := shortage(plan, Counter() if slo.expect_preemptions else Counter(plan.demand.burst_machines)):
-        raise _never(short)
-    if gang := _homeless_gang(plan):
-        raise UsageError(gang, hint="raise seed.speculativeMultiplier or make the gang smaller")
-    if slo.expect_preemptions and not _bursts_must_preempt(plan):
-        raise UsageError(
+    extra = Counter() if slo.expect_preemptions else Counter(plan.demand.burst_machines)
+    if short := shortage(plan, extra):
+        yield _never(plan, short)
+    elif gang := _homeless_gang(plan):
+        yield UsageError(gang, hint="raise seed.speculativeMultiplier or make the gang smaller")
+    elif slo.expect_preemptions and not _bursts_must_preempt(plan):
+        yield UsageError(
             "slo.expectPreemptions: free machines cover the bursts too, so nothing has to be preempted",
             hint="lower seed.speculativeCount, or raise the burst's extraTarget",
         )
 
 
-def _never(short: Shortage, note: str = "") -> UsageError:
-    verb = "asks" if len(short.archetypes) == 1 else "ask"
-    return UsageError(
-        f"the seeded machines can never satisfy the demand{note}: {' and '.join(short.archetypes)} {verb} for "
-        f"{short.asked_machines:,} machines, {short.missing_machines:,} of that shape are missing",
-        hint="raise seed.speculativeMultiplier (or speculativeCount), idleHeadroomFraction or configuredFraction",
-    )
-
-
-def _refuse_the_wrong_shortfall(plan: Plan) -> None:
+def _wrong_shortfall(plan: Plan) -> Iterator[UsageError]:
     """Something must be short, and where it is confined to a class, nobody above that class."""
     if shortage(plan, Counter()) is None:
-        raise UsageError(
+        yield UsageError(
             "slo.expectStandingShortfall: the seeded machines cover all that is asked for, nothing will be short",
             hint="lower the seed block, or raise loadProfile.openLoopDemandMultiplier",
         )
@@ -123,14 +144,29 @@ def _refuse_the_wrong_shortfall(plan: Plan) -> None:
     if confined:
         important = {a.name for a in plan.catalog.demand if min(a.priority_classes) > PRIORITY_CLASSES[confined]}
         if short := shortage(plan, Counter(), only=important):
-            raise _never(short, f" above {confined}, to which slo.shortfallConfinedBelow confines what is short")
+            yield _never(plan, short, f" above {confined}, to which slo.shortfallConfinedBelow confines what is short")
+
+
+def _never(plan: Plan, short: Shortage, note: str = "") -> UsageError:
+    names = short.archetypes
+    steady = sum(plan.demand.machines.get(name, 0) for name in names)
+    more = short.asked_machines - steady
+    also = f" and {more:,} more to replace those that are lost, or for what comes on top" if more > 0 else ""
+    density = plan.profile.scale.density
+    served = any(serves(kind, plan.catalog[name], density) for kind in plan.catalog.seeded for name in names)
+    hint = "raise seed.speculativeMultiplier (or speculativeCount), idleHeadroomFraction or configuredFraction"
+    return UsageError(
+        f"the seeded machines can never satisfy the demand{note}: {' and '.join(names)} "
+        f"{'needs' if len(names) == 1 else 'need'} {steady:,} machines{also}; "
+        f"{short.missing_machines:,} of that shape are missing",
+        hint=hint if served else "no seeded machine serves it: compare instanceTypes, zones, sizes and labelAxes",
+    )
 
 
 def _bursts_must_preempt(plan: Plan) -> bool:
     """Whether some burst within the soak finds too few free machines when it comes."""
-    load = plan.profile.load_profile
     density, clusters = plan.profile.scale.density, plan.geometry.kwok_clusters
-    for burst in load.bursts:
+    for burst in plan.profile.load_profile.bursts:
         if burst.at_seconds >= plan.soak_seconds:
             continue
         extra = burst_machines([burst], plan.catalog.by_name, clusters, density)
@@ -178,41 +214,103 @@ def _homeless_gang(plan: Plan) -> str:
         held = plan.demand.bound.get(name, 0) + sum(counts.get(name, 0) for counts in plan.free.values())
         if machines > held:
             domain = "rack" if archetype.gang.scope == "sameRack" else "zone"
-            return f"a gang of {name} needs {machines} machines in one {domain}, {held} are seeded"
+            return f"a gang of {name} needs {machines:,} machines in one {domain}, {held:,} are seeded"
     return ""
+
+
+def refuse_what_is_not_built(plan: Plan) -> None:
+    """What a profile or substrate may say, but a run does not do yet."""
+    missing = not_built(plan)
+    if missing:
+        raise UsageError(
+            f"not built yet: {', '.join(missing)}", hint="`plan` works for it; `smoke` on `embedded` runs today"
+        )
+
+
+def not_built(plan: Plan) -> list[str]:
+    profile, load = plan.profile, plan.profile.load_profile
+    asked = {
+        "seed.preBind": profile.seed.bound_at_start > 0,
+        "loadProfile.anchors": load.anchors,
+        "loadProfile.bursts": bool(load.bursts),
+        "loadProfile.scaleDowns": bool(load.scale_downs),
+        "loadProfile.demandSteps": bool(load.demand_steps),
+        "loadProfile.openLoopDemandMultiplier": load.open_loop_demand_multiplier > 1,
+        "runnerActions": bool(profile.runner_actions),
+        "topology.coordinatorReplicas": plan.geometry.coordinators > 1,
+        "more than one shard": plan.geometry.shards > 1,
+        "cluster.storage kine": plan.substrate.cluster.storage == "kine",
+        "hostKind context": plan.substrate.host_kind == "context",
+    }
+    return [name for name, wanted in asked.items() if wanted]
 
 
 def warnings_of(plan: Plan) -> Iterator[str]:
     """What may go wrong, in plain words; nothing here stops a run."""
-    geometry, footprint, host = plan.geometry, plan.footprint, plan.host
+    yield from _warn_of_the_ground(plan)
+    yield from _warn_of_events(plan)
+    if plan.geometry.kwok_clusters > DRAWN_CLUSTERS_MAX:
+        yield (
+            f"only {DRAWN_CLUSTERS_MAX} of the {plan.geometry.kwok_clusters:,} clusters were drawn for this plan; "
+            "its counts are scaled up from them"
+        )
+
+
+def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
+    geometry, footprint, host, cluster = plan.geometry, plan.footprint, plan.host, plan.substrate.cluster
     if not geometry.ramp_feasible and plan.profile.seed.bound_at_start < 1:
         yield (
-            f"the ramp asks for {geometry.ramp_demand_pods_per_sec:.0f} Pods/s, "
-            f"{geometry.kwok_clusters} clusters bind {geometry.ramp_supply_pods_per_sec:.0f}: "
+            f"the ramp asks for {geometry.ramp_demand_pods_per_sec:,.1f} Pods/s, "
+            f"the clusters bind {geometry.ramp_supply_pods_per_sec:,.1f}: "
             f"the fill takes {format_duration(geometry.total_pods / geometry.ramp_supply_pods_per_sec)} "
             f"instead of {format_duration(plan.profile.load_profile.ramp_seconds)}"
         )
-    if footprint.host_bytes > host.memory_gi_b * GIB:
-        where = "this machine has" if plan.substrate.host_kind == "embedded" else "a host has"
-        yield f"about {footprint.host_bytes / GIB:.1f} GiB are needed at once, {where} {host.memory_gi_b:g} GiB"
-    limit = parse_milli(plan.substrate.kwok_pod.limits.memory) / 1000
-    if footprint.apiserver_bytes > limit and plan.substrate.host_kind != "embedded":
-        yield (
-            f"an apiserver container is predicted to take {footprint.apiserver_bytes / GIB:.1f} GiB, "
-            f"kwokPod.limits.memory is {plan.substrate.kwok_pod.limits.memory}"
-        )
+    for phase in plan.phases:
+        if phase.name == "install" and phase.predicted_seconds and phase.predicted_seconds > phase.budget_seconds:
+            yield (
+                f"the install is predicted to take {format_duration(phase.predicted_seconds)}, "
+                f"it is given up after {format_duration(phase.budget_seconds)}"
+            )
+    if plan.substrate.host_kind != "embedded":
+        side_by_side = min(geometry.kwok_clusters, cluster.clusters_per_host)
+        requests, limits = plan.substrate.kwok_pod.requests, plan.substrate.kwok_pod.limits
+        cpu = 2 * side_by_side * parse_milli(requests.cpu) / 1000
+        memory = 2 * side_by_side * parse_milli(requests.memory) / 1000
+        if cpu > host.v_cpu or memory > host.memory_gi_b * GIB:
+            yield (
+                f"{side_by_side} clusters on a host request {cpu:,.0f} cores and {memory / GIB:,.0f} GiB "
+                f"(two containers each), a host has {host.v_cpu} and {host.memory_gi_b:g}"
+            )
+        if footprint.host_bytes > host.memory_gi_b * GIB:
+            yield (
+                f"about {footprint.host_bytes / GIB:,.1f} GiB are needed on the fullest host, "
+                f"a host has {host.memory_gi_b:g} GiB"
+            )
+        if footprint.apiserver_bytes > parse_milli(limits.memory) / 1000:
+            yield (
+                f"an apiserver container is predicted to take {footprint.apiserver_bytes / GIB:.1f} GiB, "
+                f"kwokPod.limits.memory is {limits.memory}"
+            )
     if footprint.lease_writes_per_sec > footprint.work_writes_per_sec:
         yield (
-            f"more lease traffic than work: leases cause {footprint.lease_writes_per_sec:.0f} writes/s, "
-            f"the churn {footprint.work_writes_per_sec:.0f}; set cluster.nodeLeaseSeconds to 0"
+            f"more lease traffic than work: leases cause {footprint.lease_writes_per_sec:,.0f} writes/s, "
+            f"the churn {footprint.work_writes_per_sec:,.0f}; set cluster.nodeLeaseSeconds to 0"
         )
+    if geometry.shards > geometry.kwok_clusters:
+        yield f"{geometry.shards} shards for {geometry.kwok_clusters} clusters: some shards will have nothing to do"
+
+
+def _warn_of_events(plan: Plan) -> Iterator[str]:
     for what, at_seconds in plan.demand_events:
         if at_seconds >= plan.soak_seconds:
             yield f"{what} at {at_seconds:g} s never happens: the soak ends after {format_duration(plan.soak_seconds)}"
         elif at_seconds > plan.soak_seconds - plan.window_seconds > 0:
             window = format_duration(plan.window_seconds)
             yield f"{what} at {at_seconds:g} s falls into the last {window} of the soak, which the gates judge"
+    for action in plan.profile.runner_actions:
+        if "leader" in action.action and plan.geometry.coordinators == 1:
+            yield "kill-coordinator-leader with one coordinator is a restart, not an election: coordinatorReplicas: 3"
+        if "partition" in action.action and action.at_seconds + _PARTITION_SECONDS > plan.soak_seconds:
+            yield f"{action.action} at {action.at_seconds:g} s is not over when the soak ends"
     if plan.profile.load_profile.settle_seconds >= plan.soak_seconds > 0:
         yield "settleSeconds is not shorter than the soak: reclaims are counted from the soak's start"
-    if geometry.kwok_clusters > DRAWN_CLUSTERS_MAX:
-        yield f"counts are stretched from {DRAWN_CLUSTERS_MAX} drawn clusters to {geometry.kwok_clusters}"

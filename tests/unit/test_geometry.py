@@ -46,8 +46,7 @@ def substrates(draw: st.DrawFn) -> Substrate:
         {
             "apiVersion": "bigfleet.io/scaletest/v1",
             "kind": "Substrate",
-            "hostKind": draw(st.sampled_from(["embedded", "context"])),
-            "host": {"vCPU": 64, "memoryGiB": 128},
+            **draw(st.sampled_from([{"hostKind": "embedded"}, {"host": {"vCPU": 64, "memoryGiB": 128}}])),
             "cluster": {
                 "podsPerCluster": draw(st.integers(1, 1_000_000)),
                 "clustersPerHost": draw(st.integers(1, 1000)),
@@ -60,8 +59,8 @@ def substrates(draw: st.DrawFn) -> Substrate:
     )
 
 
-@given(profile=profiles(), substrate=substrates(), soak=st.floats(0, 10**6))
-def test_the_geometry_covers_the_demand(profile: Profile, substrate: Substrate, soak: float) -> None:
+@given(profile=profiles(), substrate=substrates(), soak=st.floats(0, 10**6), budget=st.floats(0, 10**6))
+def test_the_geometry_covers_the_demand(profile: Profile, substrate: Substrate, soak: float, budget: float) -> None:
     geometry = derive_geometry(profile, substrate)
     assert geometry.kwok_clusters * geometry.pods_per_cluster >= geometry.total_pods == profile.scale.total_pods
     assert geometry.kwok_clusters * geometry.pods_per_cluster - geometry.total_pods < geometry.kwok_clusters
@@ -70,8 +69,8 @@ def test_the_geometry_covers_the_demand(profile: Profile, substrate: Substrate, 
     if substrate.host_kind == "context":
         assert (geometry.hosts - 1) * substrate.cluster.clusters_per_host >= geometry.kwok_clusters
     assert geometry.shards * geometry.clusters_of_largest_shard >= geometry.kwok_clusters
-    cost = derive_cost(profile, substrate, geometry, soak)
-    assert 0 <= cost.soak_usd <= cost.run_usd == cost.larger_usd < math.inf
+    cost = derive_cost(profile, substrate, geometry, soak, budget)
+    assert 0 <= cost.soak_usd <= cost.run_usd == cost.larger_usd <= cost.worst_usd < math.inf
     assert geometry.ramp_supply_pods_per_sec > 0
 
 

@@ -149,7 +149,13 @@ def test_the_plan_tells_people_the_essentials() -> None:
     plan = smoke_plan()
     text = "\n".join(plan_lines(plan))
     seeded = f"{plan.seeded['configured']} configured, {plan.seeded['idle']} idle, {plan.seeded['speculative']} spec"
-    for essential in ("2 clusters × 40 Pods", seeded, "soak 1m00s", "$0.00", "this machine, 2 vCPU / 24 GiB"):
+    for essential in (
+        "2 clusters × 40 Pods",
+        seeded,
+        "soak 1m00s",
+        "cost        nothing",
+        "this machine, 2 vCPU / 24 GiB",
+    ):
         assert essential in text
     whole = "\n".join(full_plan_lines(plan, []))
     for essential in (text, "teardown", "configure phase p99", f"{plan.expected['replacements']} replacements"):

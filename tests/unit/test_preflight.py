@@ -12,7 +12,7 @@ from scaletest.model.capacity import find_shortage, serves
 from scaletest.model.catalog import Archetype, Catalog
 from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Profile
-from scaletest.model.substrate import Substrate
+from scaletest.model.substrate import Host, Substrate
 from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built, warnings_of
 from tests.unit.plans import LAPTOP, smoke_plan
 from tests.unit.test_draw import archetype
@@ -40,8 +40,7 @@ def test_smoke_is_sound() -> None:
 def test_seeds_that_can_never_cover_the_demand_name_the_archetype_and_the_missing_machines() -> None:
     plan = changed(smoke_plan(), seed={"configuredFraction": 0.5, "idleHeadroomFraction": 0.1})
     error = refusal(plan)
-    assert "web asks for" in error.message
-    assert "machines, " in error.message
+    assert "web needs 17 machines and 5 more to replace those that are lost" in error.message
     assert "missing" in error.message
     assert "speculativeMultiplier" in error.hint
 
@@ -52,7 +51,9 @@ def test_machines_of_another_shape_do_not_help() -> None:
     demand = [a.model_dump(by_alias=True, exclude_defaults=True) for a in plan.catalog.demand]
     catalog = Catalog.model_validate({"demandArchetypes": demand, "seedArchetypes": [gpu]})
     made = make_plan(plan.profile, "mine", catalog, plan.substrate, "embedded", this_host=LAPTOP, soak_seconds=60)
-    assert refusal(made).message.startswith("the seeded machines can never satisfy the demand: web asks for")
+    error = refusal(made)
+    assert error.message.startswith("the seeded machines can never satisfy the demand: web needs 17 machines")
+    assert error.hint.startswith("no seeded machine serves it")
 
 
 def test_losses_count_because_a_lost_machine_does_not_come_back() -> None:
@@ -63,7 +64,11 @@ def test_losses_count_because_a_lost_machine_does_not_come_back() -> None:
 def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
     plan = smoke_plan()
     calm = refusal(changed(plan, shard={"failureRatePerSec": 0.0001}))
-    assert "brings about 0 replacements; the gate 'shardConfigurePhaseP99Seconds' needs 10" in calm.message
+    assert "bring about 0 replacements; the gate shardConfigurePhaseP99Seconds needs 10" in calm.message
+    assert "--duration longer" in calm.hint
+    long = refusal(changed(plan, 600, shard={"failureRatePerSec": 0.0001}))
+    assert "the last 5m00s of the soak" in long.message
+    assert "--duration" not in long.hint, "the window does not grow with the soak"
     assert "failureRatePerSec" in calm.hint
     still = changed(plan, shard={"failureRatePerSec": 0}, slo=OFF, loadProfile=load(plan, churnPerMinute=0))
     assert "endToEndPodBindP50Seconds" in refusal(still).message
@@ -122,6 +127,32 @@ def test_a_fault_that_would_miss_is_refused() -> None:
         changed(plan, runnerActions=[{"atSeconds": 1, "action": "kill-everything"}])
 
 
+def test_all_that_speaks_against_a_plan_is_said_at_once() -> None:
+    plan = smoke_plan()
+    late = [{"atSeconds": 99, "action": "kill-shard-bigfleet-shard-1"}]
+    message = refusal(changed(plan, shard={"failureRatePerSec": 0}, rampBudget="1s", runnerActions=late)).message
+    for reason in ("after the soak", "there is no bigfleet-shard-1", "0 replacements", "its budget is 1s"):
+        assert reason in message
+
+
+def test_a_gang_that_fits_into_no_cluster_does_not_drop_out_in_silence() -> None:
+    plan = smoke_plan()
+    gang = plan.catalog["trainer"].model_dump(by_alias=True, exclude_defaults=True)
+    gang["gang"] |= {"groupSizeRange": [100, 200]}
+    web = plan.catalog["web"].model_dump(by_alias=True, exclude_defaults=True)
+    for archetypes, sentence in ((([web, gang]), "has 100 Pods, a cluster 40"), (([gang]), "nothing is asked for")):
+        catalog = Catalog.model_validate({"archetypes": archetypes})
+        made = make_plan(plan.profile, "mine", catalog, plan.substrate, "embedded", this_host=LAPTOP, soak_seconds=60)
+        assert sentence in refusal(made).message
+
+
+def test_this_machine_must_have_the_memory() -> None:
+    plan = smoke_plan()
+    small = Host(v_cpu=2, memory_gi_b=2)
+    made = make_plan(plan.profile, "mine", plan.catalog, plan.substrate, "embedded", this_host=small, soak_seconds=60)
+    assert "GiB are needed at once, this machine has 2 GiB" in refusal(made).message
+
+
 def test_what_is_not_built_yet_can_be_planned_but_not_run() -> None:
     plan = smoke_plan()
     asking = changed(
@@ -138,7 +169,8 @@ def test_warnings_are_plain() -> None:
     slow["cluster"] |= {"bindThroughputPodsPerSec": 0.1, "nodeLeaseSeconds": 40}
     slow["host"] = {"vCPU": 1, "memoryGiB": 1}
     slow["hostKind"] = "context"
-    slow["kwokPod"]["limits"]["memory"] = "256Mi"
+    slow["kwokPod"]["limits"] = {"cpu": "4", "memory": "256Mi"}
+    slow["kwokPod"]["requests"]["cpu"] = "4"
     substrate = Substrate.model_validate(slow | {"apiVersion": "bigfleet.io/scaletest/v1", "kind": "Substrate"})
     settle = Profile.model_validate(
         plan.profile.model_dump(by_alias=True, exclude_defaults=True)
@@ -146,7 +178,13 @@ def test_warnings_are_plain() -> None:
     )
     made = make_plan(settle, "mine", plan.catalog, substrate, "slow", this_host=LAPTOP, soak_seconds=60)
     text = "\n".join(warnings_of(made))
-    for sentence in ("the ramp asks for 1 Pods/s", "a host has 1 GiB", "more lease traffic than work", "settleSeconds"):
+    for sentence in (
+        "the ramp asks for 1.3 Pods/s",
+        "a host has 1 and 1",
+        "a host has 1 GiB",
+        "more lease traffic than work",
+        "settleSeconds",
+    ):
         assert sentence in text
     assert "kwokPod.limits.memory is 256Mi" in text
 

@@ -308,10 +308,10 @@ def test_what_is_no_text_is_refused(tmp_path: Path, raw: bytes, expected: str) -
     [
         ("", "there is no profile ''"),
         ("smok", "there is no profile 'smok'; did you mean smoke?"),
-        ("Smoke.yaml", "there is no profile 'Smoke.yaml'; did you mean smoke?"),
+        ("Smoke.yaml", "there is no file Smoke.yaml; did you mean smoke?"),
         ("x" * 5000, "there is no profile 'xxx"),
         ("a\0b", "there is no profile 'a\\x00b'"),
-        ("no/such/file.yaml", "there is no profile 'no/such/file.yaml'"),
+        ("no/such/file.yaml", "there is no file no/such/file.yaml"),
     ],
 )
 def test_a_name_that_is_not_there(name: str, sentence: str) -> None:

@@ -149,7 +149,7 @@ def test_the_published_geometry_comes_out(row: tuple[object, ...]) -> None:
     profile, catalog, _ = read_profile(str(name))
     substrate = packed(str(where), packing if isinstance(packing, int) else None)
     geometry = derive_geometry(profile, substrate)
-    cost = derive_cost(profile, substrate, geometry, profile.load_profile.soak_seconds)
+    cost = derive_cost(profile, substrate, geometry, profile.load_profile.soak_seconds, 0)
     sizes = seed_sizes(
         profile.seed,
         catalog.seeded,
