@@ -15,20 +15,23 @@ from scaletest.host.addresses import KUBELET_PORT
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import POD_MARKER, marked
 from tests.integration.embedded_host import Kubectl
+from tests.integration.host_pods import (
+    POD_IP,
+    POD_NAME,
+    SERVE,
+    config_map,
+    container_of,
+    is_over,
+    is_ready,
+    page_of,
+    pod,
+    process_of,
+    script,
+)
 from tests.patience import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
-# What PodSecurity `restricted` wants to see.
-RESTRICTED = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-SERVE = "exec python -u -m http.server 8080 --bind $(POD_IP) --directory /www"
-POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-POD_NAME = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 # Asks the apiserver, under its cluster name, who we are.
 WHO_AM_I = """
 import json, ssl, urllib.request
@@ -41,48 +44,6 @@ request = urllib.request.Request(
 context = ssl.create_default_context(cafile=where + "/ca.crt")
 print(json.load(urllib.request.urlopen(request, context=context))["status"]["userInfo"]["username"])
 """
-
-
-def script(name: str, text: str, **other: Any) -> dict[str, Any]:
-    """A container that runs a shell script."""
-    return {"name": name, "image": "none", "command": ["sh", "-c", text], "securityContext": RESTRICTED} | other
-
-
-def pod(name: str, *containers: dict[str, Any], namespace: str = "default", **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"terminationGracePeriodSeconds": 5, "containers": list(containers)} | spec,
-    }
-
-
-def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
-
-
-def is_ready(pod: dict[str, Any]) -> bool:
-    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions", [])}
-    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
-
-
-def is_over(pod: dict[str, Any]) -> bool:
-    return pod["status"]["phase"] in ("Succeeded", "Failed")
-
-
-def container_of(pod: dict[str, Any]) -> dict[str, Any]:
-    status: dict[str, Any] = pod["status"]["containerStatuses"][0]
-    return status
-
-
-def process_of(pod: dict[str, Any]) -> int:
-    return int(container_of(pod)["containerID"].removeprefix("process://"))
-
-
-async def page_of(pod: dict[str, Any]) -> str:
-    url = f"http://{pod['status']['podIP']}:8080/index.html"
-    async with aiohttp.ClientSession() as http, http.get(url) as answer:
-        return (await answer.text()).strip()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -147,10 +108,12 @@ async def test_a_stateful_set_serves_from_files_that_its_init_container_wrote(we
 async def test_logs_show_peers_as_addresses_and_mounts_as_directories(
     host: EmbeddedHost, kubectl: Kubectl, web: list[dict[str, Any]]
 ) -> None:
-    zero, one = (pod["status"]["podIP"] for pod in web)
+    one = web[1]["status"]["podIP"]
     first_line = (await kubectl("logs", "-n", "web", "web-0", "-c", "server")).splitlines()[0]
     peer, service, files = first_line.split()
-    assert (peer, service) == (f"{one}:8080", zero)
+    assert peer == f"{one}:8080"
+    async with aiohttp.ClientSession() as http, http.get(f"http://{service}:8080/index.html") as answer:
+        assert (await answer.text()).startswith("I am web-")
     assert Path(files.removeprefix("files=")).is_relative_to(host.dir)
     assert await kubectl("logs", "-n", "web", "web-1", "-c", "init") == "I am web-1\n"
 
@@ -178,7 +141,9 @@ async def test_what_is_not_enforced_is_said_once(kubectl: Kubectl, web: list[dic
     uid = web[0]["metadata"]["uid"]
     events = await kubectl.get("events", "-n", "web", f"--field-selector=reason=NotEnforced,involvedObject.uid={uid}")
     [event] = events["items"]
-    assert event["message"].endswith("runAsNonRoot, capabilities, seccompProfile, allowPrivilegeEscalation, limits")
+    assert event["message"].endswith(
+        "runAsNonRoot, capabilities, seccompProfile, allowPrivilegeEscalation, resource limits"
+    )
 
 
 async def test_a_pod_knows_itself_and_is_known_to_the_apiserver(kubectl: Kubectl) -> None:

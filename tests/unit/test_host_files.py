@@ -1,14 +1,18 @@
 """Volumes and logs on disk."""
 
 import asyncio
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from scaletest.host.kubelet.environment import field_value, resource_value
-from scaletest.host.kubelet.logs import read_log, tail_offset, trim
+from scaletest.host.kubelet.logs import last_words, line_start, read_log, stamped, tail_offset, trim
+from scaletest.host.kubelet.logtimes import LogTimes
+from scaletest.host.kubelet.payload import File, write_payload
 from scaletest.host.kubelet.references import Unresolvable
-from scaletest.host.kubelet.volumes import File, references_of, renewal_seconds, write_files
+from scaletest.host.kubelet.volumes import references_of, renewal_seconds, shows_itself
 
 POD = {
     "metadata": {"name": "web-0", "namespace": "demo", "uid": "u1", "labels": {"app": "web", "tier": "front"}},
@@ -31,26 +35,40 @@ POD = {
 }
 
 
-def test_a_directory_holds_exactly_the_files_of_its_volume(tmp_path: Path) -> None:
-    write_files(tmp_path / "v", {"a": File(b"1"), "sub/b": File(b"2", 0o400)})
-    write_files(tmp_path / "v", {"a": File(b"new"), "c": File(b"3")})
-    found = {
-        str(path.relative_to(tmp_path / "v")): path.read_bytes()
-        for path in (tmp_path / "v").rglob("*")
-        if path.is_file()
-    }
-    assert found == {"a": b"new", "c": b"3"}
+def files_in(directory: Path) -> dict[str, bytes]:
+    """What a container finds when it walks through a volume."""
+    walk = os.walk(directory, followlinks=True)
+    found = (Path(place) / name for place, _, names in walk for name in names)
+    return {str(path.relative_to(directory)): path.read_bytes() for path in found if ".." not in str(path)}
 
 
-def test_a_file_that_did_not_change_is_not_touched(tmp_path: Path) -> None:
-    write_files(tmp_path, {"a": File(b"1")})
-    before = (tmp_path / "a").stat()
-    write_files(tmp_path, {"a": File(b"1")})
-    assert (tmp_path / "a").stat() == before
+def test_a_volume_shows_exactly_its_files(tmp_path: Path) -> None:
+    write_payload(tmp_path / "v", {"a": File(b"1"), "sub/b": File(b"2", 0o400)})
+    assert files_in(tmp_path / "v") == {"a": b"1", "sub/b": b"2"}
+    write_payload(tmp_path / "v", {"a": File(b"new"), "c": File(b"3")})
+    assert files_in(tmp_path / "v") == {"a": b"new", "c": b"3"}
+    write_payload(tmp_path / "v", {})
+    assert files_in(tmp_path / "v") == {}
+
+
+def test_all_files_of_a_volume_change_in_one_moment(tmp_path: Path) -> None:
+    write_payload(tmp_path, {"key": File(b"1"), "certificate": File(b"1")})
+    held = (tmp_path / "..data").resolve()
+    write_payload(tmp_path, {"key": File(b"2"), "certificate": File(b"2")})
+    assert (tmp_path / "..data").resolve() != held
+    assert (tmp_path / "key").readlink() == Path("..data/key")
+    assert not held.exists()
+
+
+def test_a_volume_that_did_not_change_is_not_touched(tmp_path: Path) -> None:
+    write_payload(tmp_path, {"a": File(b"1")})
+    before = (tmp_path / "..data").lstat(), (tmp_path / "a").stat()
+    write_payload(tmp_path, {"a": File(b"1")})
+    assert ((tmp_path / "..data").lstat(), (tmp_path / "a").stat()) == before
 
 
 def test_a_file_has_its_mode_and_is_always_readable_by_its_owner(tmp_path: Path) -> None:
-    write_files(tmp_path, {"public": File(b"", 0o644), "odd": File(b"", 0o000)})
+    write_payload(tmp_path, {"public": File(b"", 0o644), "odd": File(b"", 0o000)})
     assert (tmp_path / "public").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "odd").stat().st_mode & 0o777 == 0o600
 
@@ -63,6 +81,8 @@ def test_the_sources_of_a_pods_volumes_are_known() -> None:
     }
     assert renewal_seconds(POD) == 480
     assert renewal_seconds({"spec": {}}) is None
+    assert not shows_itself(POD)
+    assert shows_itself({"spec": {"volumes": [{"name": "me", "downwardAPI": {}}]}})
 
 
 @pytest.mark.parametrize(
@@ -132,7 +152,7 @@ async def test_a_log_is_followed_to_the_end_of_its_container(tmp_path: Path) -> 
     ended = asyncio.Event()
     seen: list[bytes] = []
     async with asyncio.timeout(10):
-        async for block in read_log(path, tail_lines=None, follow=True, is_running=lambda: not ended.is_set()):
+        async for _, block in read_log(path, tail_lines=None, follow=True, is_running=lambda: not ended.is_set()):
             seen.append(block)
             if block == b"one\n":
                 with path.open("ab") as writer:
@@ -140,3 +160,48 @@ async def test_a_log_is_followed_to_the_end_of_its_container(tmp_path: Path) -> 
             else:
                 ended.set()
     assert b"".join(seen) == b"one\ntwo\n"
+
+
+async def test_the_part_of_a_log_since_a_moment_begins_with_a_whole_line(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    times = LogTimes()
+    path.touch()
+    times.begin(path)
+    for second, written in enumerate((b"one\ntw", b"o\n", b"three\n")):
+        with path.open("ab") as writer:
+            writer.write(written)
+        times.look(path, noon + timedelta(seconds=second))
+    since = times.offset_since(path, noon + timedelta(seconds=1))
+    blocks = [block async for block in read_log(path, tail_lines=None, follow=False, is_running=bool, since=since)]
+    assert blocks == [(4, b"two\nthree\n")]
+    assert times.offset_since(path, noon - timedelta(days=1)) == 0
+    everything = read_log(path, tail_lines=None, follow=False, is_running=bool)
+    lines = [line async for line in stamped(everything, lambda offset: times.moment_of(path, offset))]
+    assert [line.split(b" ")[0][17:19] for line in lines] == [b"00", b"00", b"02"]
+    assert lines[2].endswith(b" three\n")
+
+
+def test_moments_start_afresh_when_a_log_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    times = LogTimes()
+    path.write_bytes(b"a long line that is cut away\n")
+    times.begin(path)
+    times.look(path, noon)
+    path.write_bytes(b"new\n")
+    times.look(path, noon + timedelta(seconds=5))
+    assert times.moment_of(path, 0) == noon + timedelta(seconds=5)
+
+
+def test_a_line_is_found_from_any_of_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"first\n" + b"x" * 200_000)
+    with path.open("rb") as file:
+        assert [line_start(file, offset) for offset in (0, 3, 6, 150_000)] == [0, 0, 6, 6]
+
+
+def test_last_words_are_the_end_of_a_file_that_may_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"much more than the end")
+    assert last_words(tmp_path / "log", max_bytes=7) == "the end"
+    assert last_words(tmp_path / "none") == ""

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from scaletest.host.kubelet.expansion import expand
-from scaletest.host.kubelet.rewrite import Rewriter, ServiceName, names_in, with_addresses, with_directories
+from scaletest.host.kubelet.rewrite import Rewriter, ServiceName, Target, names_in, with_addresses, with_directories
 
-ADDRESSES = {
-    ServiceName("default", "kubernetes"): "127.64.0.1",
-    ServiceName("demo", "web"): "127.64.1.1",
-    ServiceName("demo", "web", "web-1"): "127.64.1.2",
+TARGETS = {
+    ServiceName("default", "kubernetes"): Target("127.64.0.1", {443: 6443}),
+    ServiceName("demo", "web"): Target("127.64.1.1"),
+    ServiceName("demo", "low"): Target("127.64.1.3", {80: 20080}),
+    ServiceName("demo", "web", "web-1"): Target("127.64.1.2"),
 }
 DIRECTORIES = {
     "/tmp": Path("/real/tmp"),
@@ -35,7 +36,7 @@ DIRECTORIES = {
     ],
 )
 def test_a_cluster_name_becomes_an_address(text: str, rewritten: str) -> None:
-    assert with_addresses(text, ADDRESSES, 6443) == rewritten
+    assert with_addresses(text, TARGETS) == rewritten
 
 
 @pytest.mark.parametrize(
@@ -46,14 +47,18 @@ def test_a_cluster_name_becomes_an_address(text: str, rewritten: str) -> None:
         ("https://kubernetes.default.svc.cluster.local:443/x", "https://127.64.0.1:6443/x"),
         ("kubernetes.default.svc:443", "127.64.0.1:6443"),
         ("kubernetes.default.svc", "127.64.0.1"),
+        ("http://low.demo.svc/x", "http://127.64.1.3:20080/x"),
+        ("low.demo.svc:80", "127.64.1.3:20080"),
+        ("http://low.demo.svc:81", "http://127.64.1.3:81"),
+        ("https://low.demo.svc", "https://127.64.1.3"),
     ],
 )
-def test_the_apiserver_is_named_with_the_port_that_it_has(text: str, rewritten: str) -> None:
-    assert with_addresses(text, ADDRESSES, 6443) == rewritten
+def test_a_port_that_is_served_elsewhere_is_named_as_it_is(text: str, rewritten: str) -> None:
+    assert with_addresses(text, TARGETS) == rewritten
 
 
 def test_all_names_of_a_text_are_found() -> None:
-    assert names_in("kubernetes.default.svc web-1.web.demo.svc:1, web.demo.svc") == set(ADDRESSES)
+    assert names_in("kubernetes.default.svc low.demo.svc web-1.web.demo.svc:1, web.demo.svc") == set(TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -82,16 +87,16 @@ def test_a_text_without_mounts_stays_as_it_is() -> None:
     assert with_directories("/tmp", {}) == "/tmp"
 
 
-async def test_a_rewriter_asks_for_each_name_once_and_leaves_the_unknown_alone() -> None:
+def test_a_rewriter_asks_for_each_name_once_and_leaves_the_unknown_alone() -> None:
     asked: list[str] = []
 
-    async def resolve(name: ServiceName) -> str | None:
+    def resolve(name: ServiceName) -> Target | None:
         asked.append(str(name))
-        return ADDRESSES.get(name)
+        return TARGETS.get(name)
 
-    rewriter = Rewriter(DIRECTORIES, resolve, apiserver_port=6443)
+    rewriter = Rewriter(DIRECTORIES, resolve)
     text = "web.demo.svc web.demo.svc nobody.demo.svc > /tmp/out"
-    assert await rewriter.apply(text) == "127.64.1.1 127.64.1.1 nobody.demo.svc > /real/tmp/out"
+    assert rewriter.apply(text) == "127.64.1.1 127.64.1.1 nobody.demo.svc > /real/tmp/out"
     assert sorted(asked) == ["nobody.demo.svc", "web.demo.svc"]
 
 

@@ -1,64 +1,164 @@
-"""Which address a pod is to use for a peer that its spec names."""
+"""Which address a pod is to use for a peer that it names: the host's answer to DNS."""
 
 import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-import structlog
+from bigfleet.kube import Informer, KubeClient, Object, key_of
+from bigfleet.kube.resources import SERVICES
+from scaletest.host.addresses import APISERVER_PORT, Network, PodAddresses
+from scaletest.host.kubelet.rewrite import ServiceName, Target
+from scaletest.host.kubelet.selecting import has_labels
 
-from bigfleet.kube import KubeClient, NotFound, Object
-from bigfleet.kube.resources import PODS, SERVICES
-from scaletest.host.addresses import Network, PodAddresses
-from scaletest.host.kubelet.rewrite import ServiceName
-
-# How long a container waits for the first pod of a Service that it names; afterwards the name stays a name.
-_BACKEND_WAIT_SECONDS = 30.0
-_BACKEND_POLL_SECONDS = 0.25
-_ORDINAL_LABEL = "apps.kubernetes.io/pod-index"
-
-log = structlog.get_logger(__name__)
+_MOVED_BY = 20_000
+_DOMAIN = "cluster.local"
+_LOWEST_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
 class Names:
-    """The host's answer to DNS."""
+    """Every address that one pod learns of another goes through `resolve`, so a relay can be put between a pair."""
 
     def __init__(self, client: KubeClient, network: Network, addresses: PodAddresses) -> None:
-        self._client = client
         self._network = network
         self._addresses = addresses
+        self._pods: Iterable[Object] = ()
+        self._headless_in_use: set[str] = set()
+        self.services = Informer(client, SERVICES, on_change=lambda _old, _new: self.changed.set())
+        # Set whenever an answer may be another than before; whoever follows it clears it.
+        self.changed = asyncio.Event()
 
-    async def resolve(self, consumer: Object, name: ServiceName) -> str | None:
-        """The address that `consumer` uses for `name`, or None if there is nothing behind the name.
+    def know(self, pods: Iterable[Object]) -> None:
+        """Where the pods are found from now on."""
+        self._pods = pods
 
-        Every address that one pod learns of another goes through here, so a relay can be put between a pair.
+    def resolve(self, consumer: Object, name: ServiceName) -> Target | None:  # noqa: ARG002
+        """What `consumer` is to use for `name`; None if there is nothing behind the name.
+
+        A pod of a Service has an answer before it exists, and always the same. So has a Service as long as it exists:
+        `services.py` listens there and connects to a pod that is ready at that moment.
         """
         if name.is_apiserver:
-            return self._network.control_plane
-        pod = name.pod or await self._first_pod(name)
-        if pod is None:
-            log.warning("nothing behind a name", name=str(name), consumer=consumer["metadata"]["name"])
+            return Target(self._network.control_plane, {443: APISERVER_PORT})
+        if name.pod:
+            return Target(self._addresses.of(f"{name.namespace}/{name.pod}"))
+        service = self.services.get(f"{name.namespace}/{name.service}")
+        if service is None:
             return None
-        return self._addresses.of(f"{name.namespace}/{pod}")
+        if service["spec"].get("type") == "ExternalName":
+            return Target(service["spec"]["externalName"])
+        if is_headless(service) and key_of(service) not in self._headless_in_use:
+            self._headless_in_use.add(key_of(service))
+            self.changed.set()
+        ports = {port["port"] for port in service["spec"].get("ports") or []}
+        moved = {port: served_port(port) for port in ports if served_port(port) != port}
+        return Target(self._address_of(service), moved)
 
-    async def _first_pod(self, name: ServiceName) -> str | None:
-        try:
-            service = await self._client.get(SERVICES, name.service, name.namespace)
-        except NotFound:
+    def served_at(self, service: Object) -> str | None:
+        """Where connections to a Service have to be accepted, or None if nobody can ask for it."""
+        if key_of(service) == "default/kubernetes" or service["spec"].get("type") == "ExternalName":
             return None
-        selector = service["spec"].get("selector")
+        if is_headless(service) and key_of(service) not in self._headless_in_use:
+            return None
+        return self._address_of(service)
+
+    def ready_pods(self, service: Object) -> list[Object]:
+        """The pods that a Service would send a connection to, by name."""
+        spec = service["spec"]
+        selector = spec.get("selector")
         if not selector:
-            return None
-        labels = ",".join(f"{key}={value}" for key, value in selector.items())
-        deadline = asyncio.get_running_loop().time() + _BACKEND_WAIT_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            pods, _ = await self._client.list(PODS, name.namespace, labels=labels)
-            if pods:
-                return str(min(pods, key=_preference)["metadata"]["name"])
-            await asyncio.sleep(_BACKEND_POLL_SECONDS)
-        return None
+            return []
+        everyone = spec.get("publishNotReadyAddresses", False)
+        found = [
+            pod
+            for pod in self._pods
+            if pod["metadata"]["namespace"] == service["metadata"]["namespace"]
+            and has_labels(selector, pod["metadata"].get("labels") or {})
+            and "deletionTimestamp" not in pod["metadata"]
+            and (everyone or _is_ready(pod))
+        ]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def environment_of(self, consumer: Object) -> dict[str, str]:
+        """The variables by which a container finds the Services that its namespace has when it starts."""
+        found: dict[str, str] = {}
+        if consumer["spec"].get("enableServiceLinks", True):
+            for service in self.services:
+                metadata, ports = service["metadata"], service["spec"].get("ports") or []
+                if metadata["namespace"] != consumer["metadata"]["namespace"] or is_headless(service) or not ports:
+                    continue
+                target = self.resolve(consumer, ServiceName(metadata["namespace"], metadata["name"]))
+                if target and service["spec"].get("type") != "ExternalName":
+                    found |= _links(metadata["name"], target, ports)
+        return found
+
+    def host_lines(self, consumer: Object) -> Iterator[tuple[str, list[str]]]:
+        """(address, names) pairs for the hosts file of a pod: every Service, and every pod with a name of its own."""
+        home = consumer["metadata"]["namespace"]
+        for service in sorted(self.services, key=key_of):
+            namespace, name = service["metadata"]["namespace"], service["metadata"]["name"]
+            spellings = _spellings(name, namespace, home)
+            if is_headless(service):
+                for pod in self.ready_pods(service):
+                    peer = self.resolve(consumer, ServiceName(namespace, name, pod["metadata"]["name"]))
+                    if peer:
+                        yield peer.address, spellings
+            elif service["spec"].get("type") != "ExternalName":
+                target = self.resolve(consumer, ServiceName(namespace, name))
+                if target:
+                    yield target.address, spellings
+        for pod in sorted(self._pods, key=key_of):
+            namespace, spec = pod["metadata"]["namespace"], pod["spec"]
+            if spec.get("hostname") and spec.get("subdomain"):
+                peer = self.resolve(consumer, ServiceName(namespace, spec["subdomain"], pod["metadata"]["name"]))
+                if peer:
+                    yield peer.address, _spellings(f"{spec['hostname']}.{spec['subdomain']}", namespace, home)
+
+    def _address_of(self, service: Object) -> str:
+        if is_headless(service):
+            return self._addresses.of(f"services/{key_of(service)}")
+        return str(service["spec"]["clusterIP"])
 
 
-def _preference(pod: Object) -> tuple[bool, int, str, str]:
-    """Pods that stay before pods that leave, ordinal 0 before the others, old before new."""
+def presence(pod: Object) -> tuple[object, ...]:
+    """All of a pod that an answer can depend on."""
     metadata = pod["metadata"]
-    leaving = "deletionTimestamp" in metadata or pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-    ordinal = int(metadata.get("labels", {}).get(_ORDINAL_LABEL, 0))
-    return leaving, ordinal, metadata["creationTimestamp"], metadata["name"]
+    return metadata["uid"], metadata.get("labels"), "deletionTimestamp" in metadata, _is_ready(pod)
+
+
+def is_headless(service: Object) -> bool:
+    return bool(service["spec"].get("clusterIP") == "None")
+
+
+@cache
+def lowest_port() -> int:
+    """The lowest port that this user may listen on."""
+    return 1 if os.geteuid() == 0 else int(_LOWEST_PORT.read_text())
+
+
+def served_port(port: int) -> int:
+    """Where a Service's port is really served: ports that this user may not open are moved up."""
+    return port if port >= lowest_port() else port + _MOVED_BY
+
+
+def _spellings(name: str, namespace: str, home: str) -> list[str]:
+    full = [f"{name}.{namespace}.svc.{_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
+    return [*full, name] if namespace == home else full
+
+
+def _links(name: str, target: Target, ports: list[dict[str, Any]]) -> dict[str, str]:
+    prefix = name.upper().replace("-", "_")
+    numbers = [str(target.moved_ports.get(port["port"], port["port"])) for port in ports]
+    named = {
+        f"{prefix}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}": number
+        for port, number in zip(ports, numbers, strict=True)
+        if port.get("name")
+    }
+    return {f"{prefix}_SERVICE_HOST": target.address, f"{prefix}_SERVICE_PORT": numbers[0]} | named
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

@@ -7,7 +7,18 @@ from bigfleet.kube.resources import CONFIG_MAPS, SECRETS
 
 
 class Unresolvable(Exception):
-    """A pod spec refers to something that is not there (yet)."""
+    """A pod spec asks for something that is not there (yet)."""
+
+    # What the container's status and the Event say, as a kubelet would.
+    waiting_reason = "CreateContainerConfigError"
+    event_reason = "Failed"
+
+
+class Unmountable(Unresolvable):
+    """A volume cannot be laid out (yet)."""
+
+    waiting_reason = "ContainerCreating"
+    event_reason = "FailedMount"
 
 
 class References:

@@ -1,21 +1,22 @@
 """Cluster names and mount paths in text, turned into what they are on this machine.
 
-There is no DNS and no mount namespace here, so a Service name becomes an address and a container's mount path the
-directory behind it: in env values, commands, arguments and mounted ConfigMaps. Names that a program builds at run
-time, and short names (`web-0.web`), are not seen.
+There is no DNS here, and a mount path is no real place, so a Service name becomes an address and a container's mount
+path the directory behind it: in env values, commands, arguments and mounted ConfigMaps. Names that a program builds at
+run time, and short ones (`web-0.web`), are not seen; `hosts.py` answers those where the kernel allows it.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _NAME = re.compile(
-    rf"(?P<scheme>https://)?(?<![\w.-])"
+    rf"(?P<scheme>https?://)?(?<![\w.-])"
     rf"(?:(?P<pod>{_LABEL})\.)?(?P<service>{_LABEL})\.(?P<namespace>{_LABEL})\.svc(?:\.cluster\.local\.?)?"
     rf"(?::(?P<port>\d+))?(?![\w-]|\.\w)"
 )
+_DEFAULT_PORTS = {"http://": 80, "https://": 443}
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,15 @@ class ServiceName:
         return f"{prefix}{self.service}.{self.namespace}.svc"
 
 
-Resolve = Callable[[ServiceName], Awaitable[str | None]]
+@dataclass(frozen=True)
+class Target:
+    """What is behind a name: an address, and the ports that are not served under their own number."""
+
+    address: str
+    moved_ports: Mapping[int, int] = field(default_factory=dict)
+
+
+Resolve = Callable[[ServiceName], Target | None]
 
 
 def names_in(text: str) -> set[ServiceName]:
@@ -43,18 +52,18 @@ def names_in(text: str) -> set[ServiceName]:
     return {_name_of(match) for match in _NAME.finditer(text)}
 
 
-def with_addresses(text: str, addresses: Mapping[ServiceName, str], apiserver_port: int) -> str:
-    """Replace each name that has an address. The apiserver's 443 becomes the port that it really has."""
+def with_addresses(text: str, targets: Mapping[ServiceName, Target]) -> str:
+    """Replace each name that has a target, and each port that is served elsewhere, even one that is only implied."""
 
     def replacement(match: re.Match[str]) -> str:
-        name = _name_of(match)
-        address = addresses.get(name)
-        if address is None:
+        target = targets.get(_name_of(match))
+        if target is None:
             return match.group(0)
-        scheme, port = match["scheme"] or "", match["port"]
-        if name.is_apiserver and (port == "443" or (scheme and not port)):
-            port = str(apiserver_port)
-        return f"{scheme}{address}:{port}" if port else f"{scheme}{address}"
+        scheme = match["scheme"] or ""
+        asked = int(match["port"]) if match["port"] else _DEFAULT_PORTS.get(scheme)
+        moved = target.moved_ports.get(asked) if asked else None
+        port = moved or match["port"]
+        return f"{scheme}{target.address}:{port}" if port else f"{scheme}{target.address}"
 
     return _NAME.sub(replacement, text)
 
@@ -74,18 +83,13 @@ def with_directories(text: str, directories: Mapping[str, Path]) -> str:
 class Rewriter:
     """Rewrites text for one container: its mounts, and the addresses that its pod is to use for its peers."""
 
-    def __init__(self, directories: Mapping[str, Path], resolve: Resolve, apiserver_port: int) -> None:
+    def __init__(self, directories: Mapping[str, Path], resolve: Resolve) -> None:
         self._directories = directories
         self._resolve = resolve
-        self._apiserver_port = apiserver_port
 
-    async def apply(self, text: str) -> str:
-        addresses: dict[ServiceName, str] = {}
-        for name in names_in(text):
-            address = await self._resolve(name)
-            if address:
-                addresses[name] = address
-        return with_directories(with_addresses(text, addresses, self._apiserver_port), self._directories)
+    def apply(self, text: str) -> str:
+        targets = {name: target for name in names_in(text) if (target := self._resolve(name))}
+        return with_directories(with_addresses(text, targets), self._directories)
 
 
 def _name_of(match: re.Match[str]) -> ServiceName:

@@ -1,7 +1,7 @@
 """What all pods of a host share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -9,11 +9,13 @@ import aiohttp
 from bigfleet.kube import KubeClient
 from scaletest.host.addresses import Network, PodAddresses
 from scaletest.host.kubelet.events import Events
+from scaletest.host.kubelet.isolation import Isolation
+from scaletest.host.kubelet.logtimes import LogTimes
 from scaletest.host.kubelet.names import Names
 from scaletest.host.processes import Spawner
 
 
-@dataclass(frozen=True)
+@dataclass
 class Runtime:
     """The means by which a pod is run."""
 
@@ -29,3 +31,6 @@ class Runtime:
     addresses: PodAddresses
     names: Names
     events: Events
+    log_times: LogTimes = field(default_factory=LogTimes)
+    # Found out by trying when the kubelet starts.
+    isolation: Isolation = field(default_factory=lambda: Isolation(possible=False))

@@ -1,76 +1,108 @@
-"""The kubelet's HTTPS endpoint: container logs, for the apiserver alone."""
+"""The kubelet's HTTPS endpoint, for the apiserver alone: logs, exec and port-forward."""
 
 import ssl
-from collections.abc import Awaitable, Callable
-
-from aiohttp import web
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
 
 from scaletest.host.addresses import KUBELET_PORT
 from scaletest.host.credentials import APISERVER_AS_KUBELET_CLIENT, Credentials
-from scaletest.host.kubelet.logs import container_log, read_log
+from scaletest.host.kubelet import streaming
+from scaletest.host.kubelet.containers import Container
+from scaletest.host.kubelet.httpserver import HttpServer, Refusal, Request
+from scaletest.host.kubelet.logs import container_log, read_log, stamped
 from scaletest.host.kubelet.pods import Pod
 from scaletest.host.kubelet.runtime import Runtime
 
 
-class LogServer:
-    """Serves `/containerLogs/{namespace}/{pod}/{container}` as the apiserver asks for it."""
+class KubeletServer:
+    """Serves what `kubectl logs`, `exec` and `port-forward` ask for, by way of the apiserver."""
 
     def __init__(self, runtime: Runtime, credentials: Credentials, find: Callable[[str], Pod | None]) -> None:
         self._runtime = runtime
         self._find = find
-        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials.ca))
-        self._tls.verify_mode = ssl.CERT_REQUIRED
-        self._tls.load_cert_chain(credentials.kubelet.certificate, credentials.kubelet.key)
-        app = web.Application(middlewares=[_apiserver_only])
-        app.add_routes([web.get("/containerLogs/{namespace}/{pod}/{container}", self._logs)])
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials.ca))
+        tls.verify_mode = ssl.CERT_REQUIRED
+        tls.load_cert_chain(credentials.kubelet.certificate, credentials.kubelet.key)
+        self._server = HttpServer(runtime.network.control_plane, KUBELET_PORT, tls, self._serve)
 
     async def start(self) -> None:
-        await self._runner.setup()
-        address = self._runtime.network.control_plane
-        await web.TCPSite(self._runner, address, KUBELET_PORT, ssl_context=self._tls).start()
+        await self._server.start()
 
     async def stop(self) -> None:
-        await self._runner.cleanup()
+        await self._server.stop()
 
-    async def _logs(self, request: web.Request) -> web.StreamResponse:
-        where = request.match_info
-        pod = self._find(f"{where['namespace']}/{where['pod']}")
-        container = pod.container(where["container"]) if pod else None
-        if pod is None or container is None:
-            raise web.HTTPNotFound(text=f"container {where['container']} of pod {where['pod']} is not known here")
-        query = request.query
-        previous = query.get("previous") == "true"
+    async def _serve(self, request: Request) -> None:
+        if request.client_name != APISERVER_AS_KUBELET_CLIENT:
+            raise Refusal(HTTPStatus.FORBIDDEN, "only the apiserver is answered here")
+        match request.path:
+            case ["containerLogs", namespace, name, container]:
+                await self._logs(request, *self._container(namespace, name, container))
+            case ["exec", namespace, name, container] | ["exec", namespace, name, _, container]:
+                await streaming.execute(request, self._runtime, self._container(namespace, name, container)[1])
+            case ["portForward", namespace, name] | ["portForward", namespace, name, _]:
+                await streaming.forward(request, self._pod(namespace, name))
+            case [verb, *_]:
+                raise Refusal(HTTPStatus.NOT_IMPLEMENTED, f"the embedded host does not offer {verb}")
+
+    async def _logs(self, request: Request, pod: Pod, container: Container) -> None:
+        name = container.status.name
+        previous = request.parameter("previous") == "true"
         attempt = container.status.restart_count - int(previous)
-        path = container_log(self._runtime.pod_logs_dir, pod.object, where["container"], attempt)
+        path = container_log(self._runtime.pod_logs_dir, pod.object, name, attempt)
         if not path.exists():
-            which = "previous run" if previous else "run"
-            raise web.HTTPBadRequest(text=f"container {where['container']} has no {which} yet")
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(request)
-        left = int(query["limitBytes"]) if "limitBytes" in query else None
+            which = "previous terminated container" if previous else "container"
+            raise Refusal(HTTPStatus.BAD_REQUEST, f'{which} "{name}" in pod "{pod.key}" has not run yet')
+        limit = request.parameter("limitBytes")
+        blocks = self._blocks(request, path, container, attempt, follow=not previous)
+        await request.stream(_limited(blocks, int(limit)) if limit else blocks)
+
+    def _blocks(
+        self, request: Request, path: Path, container: Container, attempt: int, *, follow: bool
+    ) -> AsyncIterator[bytes]:
+        times, tail = self._runtime.log_times, request.parameter("tailLines")
+        since = _since(request)
         blocks = read_log(
             path,
-            tail_lines=int(query["tailLines"]) if "tailLines" in query else None,
-            follow=query.get("follow") == "true" and not previous,
+            tail_lines=int(tail) if tail else None,
+            follow=follow and request.parameter("follow") == "true",
             is_running=lambda: container.is_running and container.status.restart_count == attempt,
+            since=times.offset_since(path, since) if since else 0,
         )
-        async for block in blocks:
-            await response.write(block[:left])
-            if left is not None:
-                left -= len(block)
-                if left <= 0:
-                    break
-        await response.write_eof()
-        return response
+        if request.parameter("timestamps") == "true":
+            return stamped(blocks, lambda offset: times.moment_of(path, offset))
+        return _contents(blocks)
+
+    def _container(self, namespace: str, name: str, container: str) -> tuple[Pod, Container]:
+        pod = self._pod(namespace, name)
+        found = pod.container(container)
+        if found is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"pod {name} has no container {container}")
+        return pod, found
+
+    def _pod(self, namespace: str, name: str) -> Pod:
+        pod = self._find(f"{namespace}/{name}")
+        if pod is None:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"pod {name} of namespace {namespace} is not known here")
+        return pod
 
 
-@web.middleware
-async def _apiserver_only(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    certificate = request.transport.get_extra_info("peercert") if request.transport else None
-    names = {value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"}
-    if APISERVER_AS_KUBELET_CLIENT not in names:
-        raise web.HTTPForbidden(text="only the apiserver may read logs here")
-    return await handler(request)
+async def _contents(blocks: AsyncIterator[tuple[int, bytes]]) -> AsyncIterator[bytes]:
+    async for _, block in blocks:
+        yield block
+
+
+async def _limited(blocks: AsyncIterator[bytes], left: int) -> AsyncIterator[bytes]:
+    async for block in blocks:
+        yield block[:left]
+        left -= len(block)
+        if left <= 0:
+            return
+
+
+def _since(request: Request) -> datetime | None:
+    seconds, moment = request.parameter("sinceSeconds"), request.parameter("sinceTime")
+    if seconds:
+        return datetime.now(UTC) - timedelta(seconds=int(seconds))
+    return datetime.fromisoformat(moment) if moment else None

@@ -1,29 +1,20 @@
 """The files of a pod's volumes: what ConfigMaps, Secrets, tokens and the downward API put into a directory."""
 
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import SERVICE_ACCOUNTS
-from scaletest.host.kubelet.environment import field_value
-from scaletest.host.kubelet.references import References, Unresolvable
+from scaletest.host.kubelet.environment import field_value, resource_value
+from scaletest.host.kubelet.payload import DEFAULT_MODE, PRIVATE_MODE, File
+from scaletest.host.kubelet.references import References, Unmountable, Unresolvable
 
-_DEFAULT_MODE = 0o644
-_PRIVATE_MODE = 0o600
 _TOKEN_SECONDS = 3600
 # A token is renewed when this much of its life is over, as kubelets do.
 _TOKEN_RENEWAL = 0.8
 
-
-@dataclass(frozen=True)
-class File:
-    """One file of a volume."""
-
-    content: bytes
-    mode: int = _DEFAULT_MODE
+Rewrite = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -35,15 +26,24 @@ class PodFacts:
     host_ip: str
     client: KubeClient
     references: References
+    allocatable: Mapping[str, str]
 
 
-async def volume_files(
-    volume: Mapping[str, Any], facts: PodFacts, rewrite: Callable[[str], Awaitable[str]]
-) -> dict[str, File]:
-    """The files of a volume by relative path. ConfigMap text is rewritten for its reader; Secrets are left alone."""
+async def volume_files(volume: Mapping[str, Any], facts: PodFacts, rewrite: Rewrite) -> dict[str, File]:
+    """The files of a volume by relative path. ConfigMap text is rewritten for its reader; Secrets are left alone.
+
+    Raises Unmountable, in a kubelet's words, if a source is missing.
+    """
+    try:
+        return await _files(volume, facts, rewrite)
+    except Unresolvable as error:
+        raise Unmountable(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}') from error
+
+
+async def _files(volume: Mapping[str, Any], facts: PodFacts, rewrite: Rewrite) -> dict[str, File]:
     if "projected" in volume:
         projected = volume["projected"]
-        mode = projected.get("defaultMode", _DEFAULT_MODE)
+        mode = projected.get("defaultMode", DEFAULT_MODE)
         files: dict[str, File] = {}
         for source in projected.get("sources") or []:
             for kind, body in source.items():
@@ -52,17 +52,17 @@ async def volume_files(
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in volume:
             body = volume[kind]
-            return await _source_files(kind, body, body.get("defaultMode", _DEFAULT_MODE), facts, rewrite)
-    raise Unresolvable(f"volume {volume['name']} has no source that is supported")
+            return await _source_files(kind, body, body.get("defaultMode", DEFAULT_MODE), facts, rewrite)
+    raise Unresolvable("it has no source that is supported")
 
 
 async def _source_files(
-    kind: str, body: Mapping[str, Any], mode: int, facts: PodFacts, rewrite: Callable[[str], Awaitable[str]]
+    kind: str, body: Mapping[str, Any], mode: int, facts: PodFacts, rewrite: Rewrite
 ) -> dict[str, File]:
     optional = body.get("optional", False)
     if kind == "configMap":
         keys = await facts.references.config_map(body["name"], optional=optional)
-        rewritten = {key: await _rewritten(content, rewrite) for key, content in keys.items()}
+        rewritten = {key: _rewritten(content, rewrite) for key, content in keys.items()}
         return _chosen(rewritten, body, mode, optional)
     if kind == "secret":
         keys = await facts.references.secret(body.get("secretName") or body["name"], optional=optional)
@@ -70,7 +70,7 @@ async def _source_files(
     if kind == "downwardAPI":
         return {item["path"]: File(_downward(item, facts), item.get("mode", mode)) for item in body.get("items") or []}
     if kind == "serviceAccountToken":
-        return {body["path"]: File(await _token(body, facts), _PRIVATE_MODE)}
+        return {body["path"]: File(await _token(body, facts), PRIVATE_MODE)}
     raise Unresolvable(f"projected source {kind} is not supported")
 
 
@@ -86,18 +86,22 @@ def _chosen(keys: Mapping[str, bytes], body: Mapping[str, Any], mode: int, optio
     }
 
 
-async def _rewritten(content: bytes, rewrite: Callable[[str], Awaitable[str]]) -> bytes:
+def _rewritten(content: bytes, rewrite: Rewrite) -> bytes:
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return content
-    return (await rewrite(text)).encode()
+    return rewrite(text).encode()
 
 
 def _downward(item: Mapping[str, Any], facts: PodFacts) -> bytes:
-    if "fieldRef" not in item:
-        raise Unresolvable(f"downwardAPI item {item['path']}: only fieldRef is supported")
-    return field_value(facts.pod, item["fieldRef"]["fieldPath"], facts.pod_ip, facts.host_ip).encode()
+    if "fieldRef" in item:
+        return field_value(facts.pod, item["fieldRef"]["fieldPath"], facts.pod_ip, facts.host_ip).encode()
+    reference, spec = item["resourceFieldRef"], facts.pod["spec"]
+    for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+        if container["name"] == reference.get("containerName"):
+            return resource_value(container, reference, facts.allocatable).encode()
+    raise Unresolvable(f"downwardAPI item {item['path']}: no container {reference.get('containerName')}")
 
 
 async def _token(body: Mapping[str, Any], facts: PodFacts) -> bytes:
@@ -132,31 +136,19 @@ def renewal_seconds(pod: Object) -> float | None:
 def references_of(pod: Object) -> set[tuple[str, str]]:
     """The (`configmaps` | `secrets`, name) pairs whose content the pod's volumes show."""
     found: set[tuple[str, str]] = set()
-    for volume in pod["spec"].get("volumes") or []:
-        for source in [volume, *(volume.get("projected", {}).get("sources") or [])]:
-            if "configMap" in source:
-                found.add(("configmaps", source["configMap"]["name"]))
-            if "secret" in source:
-                found.add(("secrets", source["secret"].get("secretName") or source["secret"]["name"]))
+    for source in _sources(pod):
+        if "configMap" in source:
+            found.add(("configmaps", source["configMap"]["name"]))
+        if "secret" in source:
+            found.add(("secrets", source["secret"].get("secretName") or source["secret"]["name"]))
     return found
 
 
-def write_files(directory: Path, files: Mapping[str, File]) -> None:
-    """Make the directory hold exactly these files; a reader sees each one whole, old or new."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, file in files.items():
-        path = directory / name
-        mode = file.mode | _PRIVATE_MODE
-        if path.is_file() and path.read_bytes() == file.content and path.stat().st_mode & 0o777 == mode:
-            continue
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_name(f"..{path.name}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_MODE)
-        with os.fdopen(descriptor, "wb") as output:
-            output.write(file.content)
-        fresh.chmod(mode)
-        fresh.replace(path)
-    wanted = {directory / name for name in files}
-    for path in directory.rglob("*"):
-        if path.is_file() and path not in wanted:
-            path.unlink()
+def shows_itself(pod: Object) -> bool:
+    """Whether a volume shows the pod's own labels and annotations, which may change."""
+    return any("downwardAPI" in source for source in _sources(pod))
+
+
+def _sources(pod: Object) -> list[Mapping[str, Any]]:
+    volumes = pod["spec"].get("volumes") or []
+    return [*volumes, *(source for one in volumes for source in one.get("projected", {}).get("sources") or [])]
