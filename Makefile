@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools scaletest plan test test-unit test-integration test-smoke lint proto schemas lock clean
+.PHONY: help tools scaletest plan test test-unit test-integration test-smoke lint proto schemas golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is curren
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy bigfleet scaletest
 	@$(BIN)/lint-imports --verbose > $(VENV)/imports.log 2>&1 || (cat $(VENV)/imports.log; exit 1)
-	@$(BIN)/helm lint --quiet --set runId=lint chart
+	@$(BIN)/helm lint --strict --quiet --set runId=lint chart
 
 tools: $(READY) ## Build the real binaries, once, into the user cache
 	@$(RUNNER) tools install
@@ -50,6 +50,9 @@ proto: $(READY) ## Generate the code of bigfleet/api from its .proto files
 
 schemas: $(READY) ## Generate docs/schemas from the models
 	@for kind in profile substrate catalog summary; do $(RUNNER) schema $$kind > docs/schemas/$$kind.schema.json || exit 1; done
+
+golden: $(READY) ## Store what the chart renders now, and the generated part of its schema
+	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/test_chart_golden.py tests/unit/test_chart_schema.py -k "stored or current"
 
 lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \

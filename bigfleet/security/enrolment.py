@@ -17,6 +17,7 @@ KIND_OF_SERVICE_ACCOUNT: Mapping[str, str] = {
     "bigfleet-coordinator": "coordinator",
     "kwok-cluster": "cluster",
     "prometheus": "prometheus",
+    "grafana": "grafana",
 }
 
 _POD_NAME = "authentication.kubernetes.io/pod-name"

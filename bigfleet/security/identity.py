@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import grpc
+if TYPE_CHECKING:  # enrolment knows identities too, and speaks no gRPC
+    import grpc
 
 _SCHEME = "bigfleet://"
-_NAMED_KINDS = frozenset({"cluster", "shard", "provider", "coordinator", "prometheus"})
+_NAMED_KINDS = frozenset({"cluster", "shard", "provider", "coordinator", "prometheus", "grafana"})
 _NAMELESS_KINDS = frozenset({"admin", "readonly"})
 
 
@@ -54,7 +55,7 @@ def identity_of(uris: Iterable[str]) -> Identity:
     return Identity.parse(ours[0])
 
 
-def peer_identity(context: grpc.aio.ServicerContext[Any, Any]) -> Identity | None:
+def peer_identity(context: "grpc.aio.ServicerContext[Any, Any]") -> Identity | None:
     """The caller's identity, or None on plaintext. Raises InvalidIdentity when its certificate is not clear."""
     auth: dict[str, Iterable[bytes]] = context.auth_context()  # type: ignore[assignment]
     if set(auth.get("transport_security_type", ())) <= {b"insecure"}:
@@ -62,21 +63,23 @@ def peer_identity(context: grpc.aio.ServicerContext[Any, Any]) -> Identity | Non
     return identity_of(uri.decode(errors="replace") for uri in auth.get("peer_uri", ()))
 
 
-async def require(context: grpc.aio.ServicerContext[Any, Any], *kinds: str, name: str | None = None) -> Identity | None:
+async def require(
+    context: "grpc.aio.ServicerContext[Any, Any]", *kinds: str, name: str | None = None
+) -> Identity | None:
     """Let the call go on only for a peer of one of `kinds` (called `name`, when given).
 
     Ends the call with PERMISSION_DENIED otherwise. Plaintext has no identities: it returns None and checks nothing.
     """
+    from grpc import StatusCode
+
     try:
         identity = peer_identity(context)
     except InvalidIdentity as error:
-        await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+        await context.abort(StatusCode.PERMISSION_DENIED, str(error))
     if identity is None:
         return None
     if identity.kind not in kinds:
-        await context.abort(
-            grpc.StatusCode.PERMISSION_DENIED, f"{identity} may not do this: it takes {' or '.join(kinds)}"
-        )
+        await context.abort(StatusCode.PERMISSION_DENIED, f"{identity} may not do this: it takes {' or '.join(kinds)}")
     if name is not None and identity.name != name:
-        await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"{identity} may not speak for {name!r}")
+        await context.abort(StatusCode.PERMISSION_DENIED, f"{identity} may not speak for {name!r}")
     return identity

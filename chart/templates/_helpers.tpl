@@ -12,11 +12,31 @@ app.kubernetes.io/component: {{ .component }}
 bigfleet-scaletest-run: {{ .root.Values.runId | quote }}
 {{- end }}
 
+{{/* The metadata of an object of the namespace; give it (dict "root" $ "component" … "name" …). */}}
+{{- define "metadata" -}}
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "labels" . | nindent 4 }}
+{{- end }}
+
+{{/* Which image, and when it is fetched; give it (dict "root" $ "of" "bigfleet"). A digest wins over the tag. */}}
+{{- define "image" -}}
+{{- $image := index .root.Values.image .of -}}
+{{- $name := $image.repository -}}
+{{- with .root.Values.image.registry }}{{ $name = printf "%s/%s" (trimSuffix "/" .) $name }}{{ end -}}
+image: {{ ternary (printf "%s@%s" $name $image.digest) (printf "%s:%s" $name $image.tag) (ne $image.digest "") | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+{{- end }}
+
 {{/* What the PodSecurity level `restricted` asks of a pod and of a container. */}}
 {{- define "podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
+runAsGroup: 65532
 fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
@@ -33,11 +53,47 @@ capabilities: {drop: [ALL]}
 - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
 {{- end }}
 
+{{/*
+The probes of a process with /healthz and /readyz; give it (dict "port" 8780), and "path" if it has one path for both.
+A busy process is never restarted: only one that has not answered for three minutes, ten seconds of patience each time.
+*/}}
+{{- define "probes" -}}
+startupProbe:
+  httpGet: {path: {{ .path | default "/healthz" }}, port: {{ .port }}}
+  periodSeconds: 1
+  timeoutSeconds: 5
+  failureThreshold: {{ .startSeconds | default 300 }}
+readinessProbe:
+  httpGet: {path: {{ .path | default "/readyz" }}, port: {{ .port }}}
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 6
+livenessProbe:
+  httpGet: {path: {{ .path | default "/healthz" }}, port: {{ .port }}}
+  periodSeconds: 20
+  timeoutSeconds: 10
+  failureThreshold: 9
+{{- end }}
+
+{{/*
+The probes of a server that answers only clients of the run's CA: a kubelet has no certificate, so all it can see is the
+open port. That would be a liveness probe which cannot fail, so there is none: such a process ends, or runs.
+*/}}
+{{- define "portProbes" -}}
+startupProbe:
+  tcpSocket: {port: {{ .port }}}
+  periodSeconds: 1
+  failureThreshold: 300
+readinessProbe:
+  tcpSocket: {port: {{ .port }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end }}
+
 {{/* Enrolment: an init container shows the pod's token to the issuer and gets the pod's own certificate (design.md §8). */}}
 {{- define "enroll" -}}
 - name: enroll
-  image: {{ .Values.image.bigfleet | quote }}
-  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  {{- include "image" (dict "root" . "of" "bigfleet") | nindent 2 }}
   command: [bigfleet, enroll]
   args:
     - --issuer-addr=$(ISSUER_ADDR)
@@ -85,15 +141,29 @@ capabilities: {drop: [ALL]}
 - {name: host-api, mountPath: /var/run/bigfleet/host-api, readOnly: true}
 {{- end }}
 
+{{/* Scratch space beside the read-only root; in memory, because client keys pass through it. */}}
+{{- define "tmpVolume" -}}
+- name: tmp
+  emptyDir: {medium: Memory, sizeLimit: 64Mi}
+{{- end }}
+
+{{- define "tmpMount" -}}
+- {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{/* The volume `data` of a part that may persist; a claim takes its place. */}}
+{{- define "dataVolume" -}}
+{{- if not .persistence.enabled }}
+- name: data
+  emptyDir: {}
+{{- end }}
+{{- end }}
+
 {{/* A headless Service; give it (dict "root" $ "name" … "component" … "ports" (list (dict "name" … "port" …))). */}}
 {{- define "headless" -}}
 apiVersion: v1
 kind: Service
-metadata:
-  name: {{ .name }}
-  namespace: {{ .root.Release.Namespace }}
-  labels:
-    {{- include "labels" . | nindent 4 }}
+{{ include "metadata" . }}
 spec:
   clusterIP: None
   publishNotReadyAddresses: true
@@ -109,30 +179,37 @@ spec:
 {{- define "account" -}}
 apiVersion: v1
 kind: ServiceAccount
-metadata:
-  name: {{ .name }}
-  namespace: {{ .root.Release.Namespace }}
-  labels:
-    {{- include "labels" . | nindent 4 }}
+{{ include "metadata" . }}
 automountServiceAccountToken: false
 {{- end }}
 
 {{/* The head of a StatefulSet's metadata and spec up to the pod template's spec. */}}
 {{- define "statefulSetHead" -}}
+{{- $placement := index .root.Values.placement (.placement | default "system") -}}
 apiVersion: apps/v1
 kind: StatefulSet
-metadata:
-  name: {{ .name }}
-  namespace: {{ .root.Release.Namespace }}
-  labels:
-    {{- include "labels" . | nindent 4 }}
+{{ include "metadata" . }}
 spec:
-  replicas: {{ .replicas }}
+  replicas: {{ int64 .replicas }}
   serviceName: {{ .service }}
   podManagementPolicy: Parallel
   selector:
     matchLabels:
       {{- include "selector" . | nindent 6 }}
+  {{- if dig "enabled" false (.persistence | default dict) }}
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Retain}
+  volumeClaimTemplates:
+    - metadata:
+        name: data
+        labels:
+          {{- include "labels" . | nindent 10 }}
+      spec:
+        accessModes: [ReadWriteOnce]
+        {{- with .persistence.storageClassName }}
+        storageClassName: {{ . | quote }}
+        {{- end }}
+        resources: {requests: {storage: {{ .persistence.size | quote }}}}
+  {{- end }}
   template:
     metadata:
       labels:
@@ -144,4 +221,28 @@ spec:
       terminationGracePeriodSeconds: {{ .grace | default 10 }}
       securityContext:
         {{- include "podSecurity" .root | nindent 8 }}
+      {{- with .root.Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- range . }}
+        - {name: {{ . | quote }}}
+        {{- end }}
+      {{- end }}
+      {{- with $placement.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $placement.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if gt (int64 .replicas) 1 }}
+      # Evenly over the hosts: one that carries more than its share would be measured instead of BigFleet.
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "selector" . | nindent 14 }}
+      {{- end }}
 {{- end }}

@@ -37,6 +37,8 @@ _STATES_PER_REPLACEMENT = 2
 # Steady state is three quiet polls, ten seconds apart, after the last Pod was bound (ADR-0045).
 _QUIET_SECONDS = 40
 _UPLOAD_SECONDS, _REMOVE_SECONDS = 5, 20
+# From so many clusters on Prometheus needs a host of its own size.
+_MANY_CLUSTERS = 100
 
 # What a gate observes, so that the plan can say how often it will happen.
 Cause = Literal["replacements", "node states", "rebinds", "cycles", "roll-ups", "reports"]
@@ -207,22 +209,43 @@ class Plan:
 
     def values(self, run_id: str) -> dict[str, Any]:
         """The Helm values of this run."""
-        kwok_pod = self.substrate.kwok_pod
+        kwok_pod, embedded = self.substrate.kwok_pod, self.substrate.host_kind == "embedded"
         return {
             "runId": run_id,
+            "grafana": {"enabled": not embedded},  # there are no images on the embedded host
+            "portForward": not embedded,  # the pods of the embedded host are reached directly
             "kwok": {
                 "clusterCount": self.geometry.kwok_clusters,
                 "nodeLeaseSeconds": self.substrate.cluster.node_lease_seconds,
                 "apiserverExtraFlags": list(self.substrate.apiserver.extra_flags),
                 "sharedVolumeSizeLimit": kwok_pod.shared_volume_size_limit,
                 "resources": kwok_pod.model_dump(include={"requests", "limits"}, by_alias=True),
+                "apiserverMemoryMiB": max(400, 200 + self.geometry.pods_per_cluster * 8 // 100),
             },
-            "shard": {"replicas": self.geometry.shards},
+            "shard": {"replicas": self.geometry.shards} | ({} if embedded else {"resources": self._shard_resources}),
+            "prometheus": {} if embedded else {"resources": self._prometheus_resources},
             "coordinator": {"replicas": self.geometry.coordinators},
             "provider": {"seed": self.seed, "failureRatePerSec": self.profile.shard.failure_rate_per_sec},
             "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_defaults=True),
             "seeding": self.seeding.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
+
+    @property
+    def _shard_resources(self) -> dict[str, Any]:
+        """Half as much again as is predicted, three times that as the limit; a core for every 50,000 machines."""
+        memory = math.ceil(self.footprint.shard_bytes * 1.5 / 2**28) * 256
+        cores = max(1, min(6, math.ceil(sum(self.seeded.values()) / self.geometry.shards / 50_000)))
+        return {
+            "requests": {"cpu": str(cores), "memory": f"{memory}Mi"},
+            "limits": {"cpu": str(max(4, 2 * cores)), "memory": f"{max(2048, 3 * memory)}Mi"},
+        }
+
+    @property
+    def _prometheus_resources(self) -> dict[str, Any]:
+        """As the runbook has them."""
+        if self.geometry.kwok_clusters < _MANY_CLUSTERS:
+            return {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {"cpu": "4", "memory": "12Gi"}}
+        return {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"cpu": "8", "memory": "32Gi"}}
 
 
 def make_plan(
