@@ -43,12 +43,23 @@ def configure_logging(process: str) -> None:
     structlog.contextvars.bind_contextvars(process=process)
 
 
+async def _nothing_to_do() -> None:
+    pass
+
+
 async def serve_metrics(
-    address: str, registry: CollectorRegistry, ready: Callable[[], bool] = lambda: True
+    address: str,
+    registry: CollectorRegistry,
+    ready: Callable[[], bool] = lambda: True,
+    refresh: Callable[[], Awaitable[None]] = _nothing_to_do,
 ) -> web.AppRunner:
-    """Serve /metrics, /healthz and /readyz on `host:port`; call `cleanup()` on the result to stop."""
+    """Serve /metrics, /healthz and /readyz on `host:port`; call `cleanup()` on the result to stop.
+
+    `refresh` is awaited before metrics are shown, for those that have to be fetched.
+    """
 
     async def metrics(_: web.Request) -> web.Response:
+        await refresh()
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def healthz(_: web.Request) -> web.Response:

@@ -10,12 +10,22 @@ from bigfleet.flags import parse_options
 
 @dataclass(frozen=True)
 class Process:
-    """Where a process lives: `module` exposes `options` (a dataclass) and `function` (a coroutine of it)."""
+    """Where a process lives: `module` exposes `options` (a dataclass) and `function` (a coroutine of it).
+
+    A process that must do something before there is an event loop names a plain function of its options as `before`;
+    the coroutine then gets what it returned as well.
+    """
 
     summary: str
     module: str
     options: str
     function: str = "serve"
+    before: str = ""
+
+
+def keep_out(module: str) -> None:
+    """Make this process believe that an optional dependency of its libraries is not installed."""
+    sys.modules.setdefault(module, None)  # type: ignore[arg-type]  # what Python itself takes for "not to be imported"
 
 
 def dispatch(program: str, processes: Mapping[str, Process], arguments: Sequence[str]) -> None:
@@ -33,6 +43,7 @@ def dispatch(program: str, processes: Mapping[str, Process], arguments: Sequence
     process = processes[name]
     module = importlib.import_module(process.module)
     options = parse_options(getattr(module, process.options), f"{program} {name}", rest)
+    prepared = [getattr(module, process.before)(options)] if process.before else []
     from bigfleet.daemon import run
 
-    run(name, lambda: getattr(module, process.function)(options))
+    run(name, lambda: getattr(module, process.function)(options, *prepared))

@@ -1,6 +1,29 @@
-"""Mutual TLS between the processes of a run: who a peer is, and what it may do."""
+"""Mutual TLS between the processes of a run: who a peer is, and what it may do.
 
-from bigfleet.security.credentials import GRPC_OPTIONS, channel, server_credentials
-from bigfleet.security.identity import Identity, peer_identity, require
+Names are looked up when they are used: most of what lies here needs gRPC or cryptography, and who needs one of them
+(enrolment, a KWOK cluster's control plane) should not pay for the other.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bigfleet.security.credentials import GRPC_OPTIONS, channel, server_credentials
+    from bigfleet.security.identity import Identity, peer_identity, require
 
 __all__ = ["GRPC_OPTIONS", "Identity", "channel", "peer_identity", "require", "server_credentials"]
+
+_HOMES = {
+    "GRPC_OPTIONS": "credentials",
+    "channel": "credentials",
+    "server_credentials": "credentials",
+    "Identity": "identity",
+    "peer_identity": "identity",
+    "require": "identity",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

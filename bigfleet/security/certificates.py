@@ -4,7 +4,6 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Self
 
 from cryptography import x509
@@ -12,7 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from bigfleet.files import write_file
+from bigfleet.security.files import KeyFiles as KeyFiles
+from bigfleet.security.files import KeyPair as KeyPair
 
 # Hosts whose clocks differ by less than this trust a new certificate at once.
 _CLOCK_SLACK = timedelta(minutes=5)
@@ -30,30 +30,6 @@ class Subject:
     uris: Sequence[str] = ()
     serves: bool = False
     """Good for servers as well as for clients: every server here is somebody's client too, and etcd dials itself."""
-
-
-@dataclass(frozen=True)
-class KeyPair:
-    """PEM of a certificate and its private key."""
-
-    certificate: bytes
-    private_key: bytes = field(repr=False)
-
-
-@dataclass(frozen=True)
-class KeyFiles:
-    """Paths of a certificate and its private key, for our eyes only."""
-
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def named(cls, directory: Path, name: str) -> Self:
-        return cls(directory / f"{name}.crt", directory / f"{name}.key")
-
-    def write(self, pair: KeyPair) -> None:
-        write_file(self.key, pair.private_key, mode=0o600)
-        write_file(self.certificate, pair.certificate, mode=0o600)
 
 
 @dataclass(frozen=True)

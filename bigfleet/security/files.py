@@ -1,13 +1,38 @@
-"""The three files of an identity in one directory: certificate, private key, and the CA that signed for everyone."""
+"""Certificates and keys as files: a pair of them, or the three of an identity in one directory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from bigfleet.files import write_file
 
 CERTIFICATE = "tls.crt"
 PRIVATE_KEY = "tls.key"
 CA_CERTIFICATE = "ca.crt"
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """PEM of a certificate and its private key."""
+
+    certificate: bytes
+    private_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Paths of a certificate and its private key, for our eyes only."""
+
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def named(cls, directory: Path, name: str) -> Self:
+        return cls(directory / f"{name}.crt", directory / f"{name}.key")
+
+    def write(self, pair: KeyPair) -> None:
+        write_file(self.key, pair.private_key, mode=0o600)
+        write_file(self.certificate, pair.certificate, mode=0o600)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 from bigfleet import childprocess
 from bigfleet.parentdeath import die_with
+from scaletest.cluster.forks import Fork
 from scaletest.cluster.polling import poll
 from scaletest.errors import ScaletestError
 
@@ -56,12 +58,24 @@ def write_to_stdout(line: str) -> None:
     sys.stdout.flush()
 
 
-class Child:
-    """A running process whose output goes to ours, line by line, behind `[name]`."""
+class Running(Protocol):
+    """A process that somebody started for us."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, write: Callable[[str], None]) -> None:
+    @property
+    def pid(self) -> int: ...
+
+    async def wait(self) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
+class Child:
+    """A running process whose output goes to ours, line by line, behind `name | `."""
+
+    def __init__(self, name: str, process: Running, output: asyncio.StreamReader, write: Callable[[str], None]) -> None:
         self.name = name
         self._process = process
+        self._output = output
         self._write = write
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.ended = asyncio.ensure_future(self._follow())
@@ -80,14 +94,11 @@ class Child:
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            self._process.send_signal(signal.SIGKILL)
 
     async def _follow(self) -> int:
-        output = self._process.stdout
-        if output is None:
-            raise RuntimeError("a child is started with its output piped")
         pending = b""
-        while chunk := await output.read(_CHUNK_BYTES):
+        while chunk := await self._output.read(_CHUNK_BYTES):
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
                 self._take(line)
@@ -98,7 +109,7 @@ class Child:
     def _take(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip("\r")
         self._tail.append(text)
-        self._write(f"[{self.name}] {text}")
+        self._write(f"{self.name} | {text}")
 
 
 class Children:
@@ -143,7 +154,15 @@ class Children:
             env={**os.environ, **command.env},
             preexec_fn=before_exec,
         )
-        child = Child(command.name, process, self._write)
+        if process.stdout is None:
+            raise RuntimeError("a child is started with its output piped")
+        return self._take_in(Child(command.name, process, process.stdout, self._write))
+
+    async def adopt(self, fork: Fork) -> Child:
+        """Watch over a process that was forked before there was a group."""
+        return self._take_in(Child(fork.name, fork, await fork.output(), self._write))
+
+    def _take_in(self, child: Child) -> Child:
         self._children.append(child)
         child.ended.add_done_callback(lambda _: self._note_death(child))
         return child

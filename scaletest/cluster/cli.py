@@ -1,14 +1,23 @@
 """The `scaletest-cluster` command: what runs inside the pods of a run beside BigFleet itself."""
 
+import os
 import sys
 
-from bigfleet.dispatch import Process, dispatch
+from bigfleet.dispatch import Process, dispatch, keep_out
 
 PROCESSES = {
     "control-plane": Process(
-        "a KWOK cluster's control plane", "scaletest.cluster.control_plane", "ControlPlaneOptions"
+        "a KWOK cluster's control plane",
+        "scaletest.cluster.control_plane",
+        "ControlPlaneOptions",
+        before="prepare_site",
     ),
-    "workload": Process("everything that works in a KWOK cluster", "scaletest.cluster.workload", "WorkloadOptions"),
+    "workload": Process(
+        "everything that works in a KWOK cluster",
+        "scaletest.cluster.workload",
+        "WorkloadOptions",
+        before="fork_processes",
+    ),
     "node-creator": Process(
         "turns UpcomingNodes into Nodes that phone home", "scaletest.cluster.node_creator", "NodeCreatorOptions"
     ),
@@ -19,6 +28,9 @@ PROCESSES = {
 
 
 def main() -> None:
+    keep_out("rich")  # structlog would import it to colour a terminal: 50 ms and 5 MB of every process
+    # numpy draws random numbers here and multiplies nothing: its threads would only be in the way of a fork.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     dispatch("scaletest-cluster", PROCESSES, sys.argv[1:])
 
 

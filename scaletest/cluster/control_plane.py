@@ -17,18 +17,21 @@ from scaletest.cluster import flags
 from scaletest.cluster.canary import fly_canary
 from scaletest.cluster.children import Children
 from scaletest.cluster.endpoints import Endpoints
-from scaletest.cluster.pki import ensure_pki
+from scaletest.cluster.forks import in_a_copy
+from scaletest.cluster.markers import READY_MARKER
+from scaletest.cluster.pki import Pki
 from scaletest.cluster.polling import poll
 from scaletest.cluster.reexport import ReExport
 
-READY_MARKER = "apiserver-ready"
 _CANARY_MARKER = "canary-bound"
 
-_ETCD_SECONDS = 15
+_STORAGE_SECONDS = 15
 _API_SECONDS = 60
 _CRDS_SECONDS = 30
 _CONTROLLERS_SECONDS = 60
 _CANARY_SECONDS = 60
+# An apiserver waits for whoever watches it; nobody here has anything to lose by its end.
+_STOP_GRACE_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -42,52 +45,77 @@ class ControlPlaneOptions:
     # Certificates, admin.kubeconfig, etcd's data and the ready marker; shared with container `workload`.
     shared_dir: Path
     metrics_addr: str
+    # What keeps the objects: etcd, or kine if the image holds that binary.
+    storage: str = "etcd"
     # 0: kwok keeps no Node leases, which are most of an idle cluster's work.
     node_lease_seconds: int = 0
     # The apiserver's soft memory limit; below its live heap (about 400 MiB at 2,500 Pods) it burns CPU.
     apiserver_memory_mib: int = 400
+    # The longest pause between two attempts to schedule a Pod; 0: Kubernetes' own 10 s. Never lower it to pass a gate:
+    # it is a lever for density alone.
+    scheduler_pod_max_backoff_seconds: int = 0
     # Passed to kube-apiserver as it is (the substrate's apiserver.extraFlags); may be repeated.
     apiserver_extra_flag: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.storage not in flags.STORAGES:
+            raise ValueError(f"--storage is {self.storage!r}; it can be {' or '.join(flags.STORAGES)}")
 
-async def serve(options: ControlPlaneOptions) -> None:
-    """Bring the control plane up, say so, and keep it; ends with ChildDied when any part of it dies."""
+
+def prepare_site(options: ControlPlaneOptions) -> flags.Site:
+    """The cluster's place with its certificates. Call it before there is an event loop."""
     options.shared_dir.mkdir(parents=True, exist_ok=True)
+    pki = Pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig")
+
+    def issue() -> None:
+        from scaletest.cluster.issuing import ensure_pki  # `cryptography` is for this one moment
+
+        ensure_pki(pki, options.pod_ip, flags.api_url(options.pod_ip))
+
+    in_a_copy(issue)
+    return flags.Site(options.pod_ip, options.shared_dir, pki)
+
+
+async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
+    """Bring the control plane up, say so, and keep it; ends with ChildDied when any part of it dies."""
     marker = options.shared_dir / READY_MARKER
     marker.unlink(missing_ok=True)  # a former life of this container may have left it
-    api_url = flags.api_url(options.pod_ip)
-    pki = ensure_pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig", options.pod_ip, api_url)
-    site = flags.Site(options.pod_ip, options.shared_dir, pki)
-
     registry = CollectorRegistry()
-    metrics = await daemon.serve_metrics(options.metrics_addr, registry, ready=marker.exists)
-    try:
-        async with Endpoints(site) as endpoints, Children() as children:
-            exporter = ReExport(endpoints, children)
-            registry.register(exporter)
+    async with Endpoints(site) as endpoints, Children(stop_grace_seconds=_STOP_GRACE_SECONDS) as children:
+        exporter = ReExport(endpoints, children, storage=options.storage)
+        registry.register(exporter)
+        metrics = await daemon.serve_metrics(
+            options.metrics_addr, registry, ready=marker.exists, refresh=exporter.refresh
+        )
+        try:
             await _bring_up(options, site, endpoints, children)
             marker.touch()
             log.info("control plane is ready", server=site.api_url)
-            await children.during(daemon.forever(exporter.run(), daemon.watch_loop_lag(registry)))
-    finally:
-        marker.unlink(missing_ok=True)
-        await metrics.cleanup()
+            await children.during(daemon.watch_loop_lag(registry))
+        finally:
+            marker.unlink(missing_ok=True)
+            await metrics.cleanup()
 
 
 async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> None:
-    await children.start(flags.etcd(site))
-    await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _ETCD_SECONDS)
-    await children.start(flags.apiserver(site, options.apiserver_memory_mib, options.apiserver_extra_flag))
+    await children.start(flags.storage(site, options.storage))
+    if options.storage == "etcd":
+        await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _STORAGE_SECONDS)
+    else:
+        await children.until(partial(_is_there, site.kine_socket), "kine ready", _STORAGE_SECONDS)
+    await children.start(
+        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
+    )
     await children.until(partial(endpoints.answer, f"{site.api_url}/readyz"), "kube-apiserver ready", _API_SECONDS)
 
+    config = flags.scheduler_configuration(site, options.scheduler_pod_max_backoff_seconds)
+    config_file = options.shared_dir / "scheduler.yaml"
+    write_file(config_file, yaml.safe_dump(config).encode(), mode=0o600)
+    await children.start(flags.kwok(site, options.node_lease_seconds))
+    await children.start(flags.controller_manager(site))
+    await children.start(flags.scheduler(site, config_file))
     async with KubeClient(site.pki.admin(), user_agent="scaletest-control-plane") as client:
         await children.within(_CRDS_SECONDS, "CRDs established", apply_crds(client))
-
-        config = options.shared_dir / "scheduler.yaml"
-        write_file(config, yaml.safe_dump(flags.scheduler_configuration(site)).encode(), mode=0o600)
-        await children.start(flags.kwok(site, options.node_lease_seconds))
-        await children.start(flags.controller_manager(site))
-        await children.start(flags.scheduler(site, config))
         for name, url in (
             ("kwok", f"{site.kwok_url}/healthz"),
             ("kube-controller-manager", f"{site.controller_manager_url}/healthz"),
@@ -100,6 +128,10 @@ async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: E
         if not bound.exists():
             await children.within(_CANARY_SECONDS, "canary Pod bound and running", fly_canary(client))
             bound.touch()
+
+
+async def _is_there(path: Path) -> bool:
+    return path.exists()
 
 
 async def apply_crds(client: KubeClient) -> None:

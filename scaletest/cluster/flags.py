@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ SCHEDULER_PORT = 10259
 KWOK_PORT = 10247
 
 KWOK_CONFIG = Path(__file__).with_name("kwok_stages.yaml")
+
+# Collect garbage when the heap has grown by half, not when it has doubled: a fifth of a cluster's memory.
+_FRUGAL = {"GOGC": "50"}
 
 _ETCD_QUOTA_BYTES = 8 * 1024**3
 _EVENT_TTL = "10m"
@@ -59,6 +63,21 @@ _APIS_OFF = (
     "node.k8s.io/v1",
 )
 
+# What costs an idle apiserver work, and judges or serves nothing here: list sizes for a fairness that is off, checks of
+# the watch cache against etcd, a lease that tells apiservers apart.
+_GATES_OFF = ("APIServerIdentity", "DetectCacheInconsistency", "SizeBasedListCostEstimate")
+
+# Two thirds of an apiserver's 13,000 series, which nobody reads: they would be most of what a scrape costs.
+_METRICS_OFF = (
+    "apiserver_request_body_size_bytes",
+    "apiserver_request_sli_duration_seconds",
+    "apiserver_response_sizes",
+    "apiserver_watch_cache_read_wait_seconds",
+    "apiserver_watch_events_sizes",
+    "apiserver_watch_list_duration_seconds",
+    "etcd_request_duration_seconds",
+)
+
 # Without disruption any PodDisruptionBudget refuses every eviction; without pod-garbage-collector the Pods of a lost
 # Node never leave.
 _CONTROLLERS = (
@@ -74,12 +93,16 @@ _CONTROLLERS = (
 _CONTROLLER_QPS = 100
 
 
+_HINT = "SCALETEST_TOOLS may name a folder that holds it"
+_HINTS = {"kine": "no image of ours holds kine: add it to yours, or set the substrate's cluster.storage to etcd"}
+
+
 def tool(name: str) -> str:
     """Where the binary is: in the folder SCALETEST_TOOLS, else on PATH."""
     folders = [os.environ.get("SCALETEST_TOOLS", ""), os.environ.get("PATH", "")]
     found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
     if not found:
-        raise ScaletestError(f"{name} is not on PATH", hint="SCALETEST_TOOLS may name a folder that holds it")
+        raise ScaletestError(f"{name} is not on PATH", hint=_HINTS.get(name, _HINT))
     return found
 
 
@@ -100,6 +123,10 @@ class Site:
         return f"https://{_host(self.pod_ip)}:{ETCD_PORT}"
 
     @property
+    def kine_socket(self) -> Path:
+        return self.shared_dir / "kine.sock"
+
+    @property
     def controller_manager_url(self) -> str:
         return f"https://{_host(self.pod_ip)}:{CONTROLLER_MANAGER_PORT}"
 
@@ -118,6 +145,11 @@ def api_url(pod_ip: str) -> str:
 
 def _host(ip: str) -> str:
     return f"[{ip}]" if ":" in ip else ip
+
+
+def storage(site: Site, kind: str) -> Command:
+    """What keeps the cluster's objects: `etcd`, or `kine` if the image has it."""
+    return _STORAGES[kind](site)
 
 
 def etcd(site: Site) -> Command:
@@ -142,11 +174,40 @@ def etcd(site: Site) -> Command:
             "quota-backend-bytes": _ETCD_QUOTA_BYTES,
             "log-level": "warn",
         },
+        env=_FRUGAL,
     )
 
 
-def apiserver(site: Site, memory_mib: int, extra: tuple[str, ...]) -> Command:
+def kine(site: Site) -> Command:
+    """etcd's API on SQLite. It asks no client for a certificate, so it listens where only we can dial: on a file."""
+    database = site.shared_dir / "kine.db"
+    site.kine_socket.unlink(missing_ok=True)  # a former life may have left it, and nobody there
+    return _command(
+        "kine",
+        {
+            "listen-address": f"unix://{site.kine_socket}",
+            "endpoint": f"sqlite://{database}?_journal=WAL&cache=shared&_sync=OFF",
+            "metrics-bind-address": 0,
+        },
+    )
+
+
+_STORAGES: dict[str, Callable[[Site], Command]] = {"etcd": etcd, "kine": kine}
+STORAGES = tuple(_STORAGES)
+
+
+def apiserver(site: Site, storage: str, memory_mib: int, extra: tuple[str, ...]) -> Command:
     pki = site.pki
+    dial = (
+        {"etcd-servers": f"unix://{site.kine_socket}"}
+        if storage == "kine"
+        else {
+            "etcd-servers": site.etcd_url,
+            "etcd-cafile": pki.etcd_ca,
+            "etcd-certfile": pki.files("etcd-client").certificate,
+            "etcd-keyfile": pki.files("etcd-client").key,
+        }
+    )
     command = _command(
         "kube-apiserver",
         {
@@ -154,10 +215,7 @@ def apiserver(site: Site, memory_mib: int, extra: tuple[str, ...]) -> Command:
             "advertise-address": site.pod_ip,
             "secure-port": API_PORT,
             "endpoint-reconciler-type": "none",
-            "etcd-servers": site.etcd_url,
-            "etcd-cafile": pki.etcd_ca,
-            "etcd-certfile": pki.files("etcd-client").certificate,
-            "etcd-keyfile": pki.files("etcd-client").key,
+            **dial,
             "tls-cert-file": pki.files("kube-apiserver").certificate,
             "tls-private-key-file": pki.files("kube-apiserver").key,
             "client-ca-file": pki.ca,
@@ -168,6 +226,8 @@ def apiserver(site: Site, memory_mib: int, extra: tuple[str, ...]) -> Command:
             "service-account-key-file": pki.service_account_key,
             "service-account-signing-key-file": pki.service_account_key,
             "disable-admission-plugins": ",".join(_ADMISSION_OFF),
+            "feature-gates": ",".join(f"{gate}=false" for gate in _GATES_OFF),
+            "disabled-metrics": ",".join(_METRICS_OFF),
             "runtime-config": ",".join(f"{api}=false" for api in _APIS_OFF),
             "enable-priority-and-fairness": False,
             "max-requests-inflight": 0,
@@ -177,7 +237,7 @@ def apiserver(site: Site, memory_mib: int, extra: tuple[str, ...]) -> Command:
             "etcd-db-metric-poll-interval": 0,
             "event-ttl": _EVENT_TTL,
         },
-        env={"GOMEMLIMIT": f"{memory_mib}MiB"},
+        env={"GOMEMLIMIT": f"{memory_mib}MiB", **_FRUGAL},
     )
     return Command(command.name, (*command.argv, *extra), command.env)
 
@@ -193,6 +253,7 @@ def kwok(site: Site, node_lease_seconds: int) -> Command:
             "server-address": f"{_host(site.pod_ip)}:{KWOK_PORT}",
             "v": "WARN",
         },
+        env=_FRUGAL,
         nice=5,
     )
 
@@ -209,18 +270,21 @@ def controller_manager(site: Site) -> Command:
             "profiling": False,
             **_serving(site, "kube-controller-manager", CONTROLLER_MANAGER_PORT),
         },
+        env=_FRUGAL,
         nice=10,
     )
 
 
 def scheduler(site: Site, config: Path) -> Command:
     flags = {"config": config, **_serving(site, "kube-scheduler", SCHEDULER_PORT)}
-    return _command("kube-scheduler", flags, nice=5)
+    return _command("kube-scheduler", flags, env=_FRUGAL, nice=5)
 
 
-def scheduler_configuration(site: Site) -> dict[str, Any]:
-    """The real scheduler, binding fast and packing densely; its back-off stays Kubernetes' own."""
+def scheduler_configuration(site: Site, pod_max_backoff_seconds: int = 0) -> dict[str, Any]:
+    """The real scheduler, binding fast and packing densely; its back-off stays Kubernetes' own unless one is given."""
+    backoff = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": pod_max_backoff_seconds}
     return {
+        **(backoff if pod_max_backoff_seconds else {}),
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(site.pki.kubeconfig("kube-scheduler")), "qps": 200, "burst": 400},

@@ -15,8 +15,8 @@ from scaletest.cluster.children import Children
 from scaletest.cluster.endpoints import Endpoints
 from scaletest.cluster.exposition import reduce_apiserver, reduce_etcd, reduce_scheduler
 
-# Prometheus asks twice as seldom; an apiserver's own exposition is 1.6 MB and costs 50 ms.
-_SCRAPE_SECONDS = 15
+# Who asks twice within this time gets the same answer: an apiserver's exposition is half a megabyte.
+_FRESH_SECONDS = 5.0
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -24,19 +24,22 @@ log = structlog.get_logger(__name__)
 
 
 class ReExport(Collector):
-    """Scrapes the processes of a site and shows the reduced result; a process that cannot be scraped has `up` 0."""
+    """Scrapes the processes of a site when it is scraped; a process that cannot be scraped has `up` 0."""
 
-    def __init__(self, endpoints: Endpoints, children: Children) -> None:
+    def __init__(self, endpoints: Endpoints, children: Children, storage: str = "etcd") -> None:
         site = endpoints.site
         self._endpoints = endpoints
         self._children = children
         self._sources: dict[str, tuple[str, Callable[[str], list[Metric]]]] = {
             "kube-scheduler": (f"{site.scheduler_url}/metrics", reduce_scheduler),
             "kube-apiserver": (f"{site.api_url}/metrics", reduce_apiserver),
-            "etcd": (f"{site.etcd_url}/metrics", reduce_etcd),
         }
+        if storage == "etcd":
+            self._sources["etcd"] = (f"{site.etcd_url}/metrics", reduce_etcd)
         self._latest = {process: reduce("") for process, (_, reduce) in self._sources.items()}
         self._up = dict.fromkeys(self._sources, 0)
+        self._fresh_until = 0.0
+        self._refreshing = asyncio.Lock()
 
     def collect(self) -> Iterator[Metric]:
         for families in self._latest.values():
@@ -49,12 +52,15 @@ class ReExport(Collector):
         yield up
         yield from process_usage([("supervisor", os.getpid()), *((child.name, child.pid) for child in self._children)])
 
-    async def run(self) -> None:
-        """Scrape for ever."""
-        while True:
-            for process in self._sources:
-                await self._scrape(process)
-            await asyncio.sleep(_SCRAPE_SECONDS)
+    async def refresh(self) -> None:
+        """Scrape every process that runs; returns at once when that was done a moment ago."""
+        clock = asyncio.get_running_loop().time
+        async with self._refreshing:
+            if clock() < self._fresh_until:
+                return
+            running = {child.name for child in self._children}
+            await asyncio.gather(*(self._scrape(process) for process in self._sources if process in running))
+            self._fresh_until = clock() + _FRESH_SECONDS
 
     async def _scrape(self, process: str) -> None:
         url, reduce = self._sources[process]

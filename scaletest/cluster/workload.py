@@ -1,20 +1,28 @@
 """The supervisor of container `workload`: demand first, then the operator that tells BigFleet about it."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import structlog
 
-from scaletest.cluster.children import Children, Command
-from scaletest.cluster.control_plane import READY_MARKER
+from bigfleet import operator, podcontroller
+from bigfleet.operator import OperatorOptions
+from bigfleet.podcontroller import PodControllerOptions
+from scaletest.cluster import load_driver, node_creator
+from scaletest.cluster.children import Children
+from scaletest.cluster.forks import Fork, fork_all
+from scaletest.cluster.load_driver import LoadDriverOptions
+from scaletest.cluster.markers import DEMAND_MARKER, READY_MARKER
+from scaletest.cluster.node_creator import NodeCreatorOptions
 from scaletest.model.draw import ordinal_of
 
-DEMAND_MARKER = "demand-ready"
+NODE_CREATOR = "node-creator"
+POD_CONTROLLER = "pod-controller"
+LOAD_DRIVER = "load-driver"
+OPERATOR = "operator"
 
 OPERATOR_PORT = 8770
 LOAD_DRIVER_PORT = 8771
@@ -56,87 +64,85 @@ class WorkloadOptions:
     boot_delay_p99_seconds: float = 2.0
 
 
-async def serve(options: WorkloadOptions) -> None:
-    """Run everything until cancelled; ends with ChildDied when any process dies."""
+def fork_processes(options: WorkloadOptions) -> dict[str, Fork]:
+    """The four processes, each waiting for its turn. Call it before there is an event loop."""
+    return fork_all(
+        {
+            NODE_CREATOR: partial(node_creator.serve, node_creator_options(options)),
+            POD_CONTROLLER: partial(podcontroller.serve, pod_controller_options(options)),
+            LOAD_DRIVER: partial(load_driver.serve, load_driver_options(options)),
+            OPERATOR: partial(operator.serve, operator_options(options)),
+        }
+    )
+
+
+async def serve(options: WorkloadOptions, processes: Mapping[str, Fork]) -> None:
+    """Let everything run until cancelled; ends with ChildDied when any process dies."""
     demand_ready = options.shared_dir / DEMAND_MARKER
     # Of a former life of this container: the new load-driver vouches for the demand itself.
     demand_ready.unlink(missing_ok=True)
     async with Children() as children, aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
+        for process in processes.values():
+            await children.adopt(process)
         api_ready = partial(_exists, options.shared_dir / READY_MARKER)
         await children.until(api_ready, "container apiserver ready", _APISERVER_SECONDS)
-        await children.start(node_creator(options))
-        await children.start(pod_controller(options))
+        processes[NODE_CREATOR].go()
+        processes[POD_CONTROLLER].go()
         # The load-driver would outrun caches that are not filled yet.
-        for name, port in (("node-creator", NODE_CREATOR_PORT), ("pod-controller", POD_CONTROLLER_PORT)):
+        for name, port in ((NODE_CREATOR, NODE_CREATOR_PORT), (POD_CONTROLLER, POD_CONTROLLER_PORT)):
             url = f"http://{_address(options, port)}/readyz"
             await children.until(partial(_answers, http, url), f"{name} ready", _CACHES_SECONDS)
-        await children.start(load_driver(options))
+        processes[LOAD_DRIVER].go()
         # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus (ADR-0036).
         await children.until(partial(_exists, demand_ready), "demand built", _DEMAND_SECONDS)
-        await children.start(operator(options))
+        processes[OPERATOR].go()
         log.info("all processes run", cluster=options.cluster_id)
         await children.until_death()
 
 
-def node_creator(options: WorkloadOptions) -> Command:
-    return _python(
-        "node-creator",
-        "scaletest.cluster.cli",
-        {
-            "cluster-id": options.cluster_id,
-            "kubeconfig": _kubeconfig(options),
-            "metrics-addr": _address(options, NODE_CREATOR_PORT),
-            "provider-addr": options.provider_addr,
-            "tls-dir": options.tls_dir,
-            "boot-delay-median-seconds": options.boot_delay_median_seconds,
-            "boot-delay-p99-seconds": options.boot_delay_p99_seconds,
-        },
+def node_creator_options(options: WorkloadOptions) -> NodeCreatorOptions:
+    return NodeCreatorOptions(
+        cluster_id=options.cluster_id,
+        kubeconfig=_kubeconfig(options),
+        metrics_addr=_address(options, NODE_CREATOR_PORT),
+        provider_addr=options.provider_addr,
+        tls_dir=options.tls_dir,
+        boot_delay_median_seconds=options.boot_delay_median_seconds,
+        boot_delay_p99_seconds=options.boot_delay_p99_seconds,
     )
 
 
-def pod_controller(options: WorkloadOptions) -> Command:
-    return _python(
-        "pod-controller",
-        "bigfleet.cli",
-        {
-            "kubeconfig": _kubeconfig(options),
-            "metrics-addr": _address(options, POD_CONTROLLER_PORT),
-            "qps": options.pod_controller_qps,
-            "burst": options.pod_controller_burst,
-        },
+def pod_controller_options(options: WorkloadOptions) -> PodControllerOptions:
+    return PodControllerOptions(
+        kubeconfig=_kubeconfig(options),
+        metrics_addr=_address(options, POD_CONTROLLER_PORT),
+        qps=options.pod_controller_qps,
+        burst=options.pod_controller_burst,
     )
 
 
-def load_driver(options: WorkloadOptions) -> Command:
-    return _python(
-        "load-driver",
-        "scaletest.cluster.cli",
-        {
-            "cluster-id": options.cluster_id,
-            "kubeconfig": _kubeconfig(options),
-            "metrics-addr": _address(options, LOAD_DRIVER_PORT),
-            "profile": options.load_profile,
-            "demand-ready-file": options.shared_dir / DEMAND_MARKER,
-            "service-account-dir": options.service_account_dir,
-        },
+def load_driver_options(options: WorkloadOptions) -> LoadDriverOptions:
+    return LoadDriverOptions(
+        cluster_id=options.cluster_id,
+        kubeconfig=_kubeconfig(options),
+        metrics_addr=_address(options, LOAD_DRIVER_PORT),
+        profile=options.load_profile,
+        demand_ready_file=options.shared_dir / DEMAND_MARKER,
+        service_account_dir=options.service_account_dir,
     )
 
 
-def operator(options: WorkloadOptions) -> Command:
-    return _python(
-        "operator",
-        "bigfleet.cli",
-        {
-            "cluster-id": options.cluster_id,
-            "shard-addr": shard_of(options.cluster_id, options.shard_addrs),
-            "kubeconfig": _kubeconfig(options),
-            "metrics-addr": _address(options, OPERATOR_PORT),
-            "qps": options.operator_qps,
-            "burst": options.operator_burst,
-            "ack-concurrency": options.operator_ack_concurrency,
-            "rollup-interval-seconds": options.operator_rollup_interval_seconds,
-            "tls-dir": options.tls_dir,
-        },
+def operator_options(options: WorkloadOptions) -> OperatorOptions:
+    return OperatorOptions(
+        cluster_id=options.cluster_id,
+        shard_addr=shard_of(options.cluster_id, options.shard_addrs),
+        kubeconfig=_kubeconfig(options),
+        metrics_addr=_address(options, OPERATOR_PORT),
+        qps=options.operator_qps,
+        burst=options.operator_burst,
+        ack_concurrency=options.operator_ack_concurrency,
+        rollup_interval_seconds=options.operator_rollup_interval_seconds,
+        tls_dir=options.tls_dir,
     )
 
 
@@ -144,11 +150,6 @@ def shard_of(cluster_id: str, shard_addrs: str) -> str:
     """The shard that this cluster belongs to for life."""
     shards = shard_addrs.split(",")
     return shards[ordinal_of(cluster_id) % len(shards)]
-
-
-def _python(name: str, module: str, flags: Mapping[str, Any]) -> Command:
-    rendered = [f"--{flag}={value}" for flag, value in flags.items() if value is not None]
-    return Command(name, (sys.executable, "-m", module, name, *rendered))
 
 
 def _kubeconfig(options: WorkloadOptions) -> Path:

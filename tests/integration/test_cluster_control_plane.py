@@ -18,7 +18,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from bigfleet.kube import KubeClient, KubeConfig, NotFound
+from bigfleet.kube import KubeClient, KubeConfig, NotFound, Resource
 from bigfleet.kube.resources import CAPACITY_REQUESTS, CONFIG_MAPS, DEPLOYMENTS, NODES, PODS, UPCOMING_NODES
 from scaletest import toolchain
 from scaletest.cluster.exposition import read_samples
@@ -33,6 +33,7 @@ pytestmark = pytest.mark.integration
 
 PROCESSES = ("etcd", "kube-apiserver", "kwok", "kube-controller-manager", "kube-scheduler")
 READY_SECONDS = 60
+LEASES = Resource("leases", "coordination.k8s.io")
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,26 @@ def launch(command: str, shared_dir: Path, pod_ip: str, log: Path, **flags: obje
     return Container(process, pod_ip, shared_dir, log)
 
 
-def start(shared_dir: Path, pod_ip: str) -> Container:
+def start(shared_dir: Path, pod_ip: str, **flags: object) -> Container:
     log = shared_dir.with_suffix(".log")
-    return launch("control-plane", shared_dir, pod_ip, log, metrics_addr=f"{pod_ip}:8776")
+    return launch("control-plane", shared_dir, pod_ip, log, metrics_addr=f"{pod_ip}:8776", **flags)
+
+
+def start_workload(shared_dir: Path, pod_ip: str, directory: Path, pods: int) -> Container:
+    """Container `workload` with this much demand, and neither a shard nor a provider."""
+    archetype = {"name": "batch", "instanceTypes": ["c6i"], "zones": ["zone-b"], "sizes": [{"resources": {"cpu": "1"}}]}
+    profile = directory / "profile.yaml"
+    profile.write_text(yaml.safe_dump({"target": pods, "archetypes": [archetype]}))
+    return launch(
+        "workload",
+        shared_dir,
+        pod_ip,
+        directory / "workload.log",
+        cluster_id="kwok-cluster-1",
+        shard_addrs=f"{pod_ip}:7780",  # nobody there: an operator keeps dialling
+        provider_addr=f"{pod_ip}:7800",
+        load_profile=profile,
+    )
 
 
 def stop(container: Container) -> None:
@@ -309,22 +327,10 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
 async def test_the_workload_container_starts_the_operator_only_after_the_demand_exists(
     cluster: Container, client: KubeClient, tmp_path: Path
 ) -> None:
-    archetype = {"name": "batch", "instanceTypes": ["c6i"], "zones": ["zone-b"], "sizes": [{"resources": {"cpu": "1"}}]}
-    profile = tmp_path / "profile.yaml"
-    profile.write_text(yaml.safe_dump({"target": 20, "archetypes": [archetype]}))
     stale = cluster.shared_dir / "demand-ready"
     stale.touch()
-    log = tmp_path / "workload.log"
-    workload = launch(
-        "workload",
-        cluster.shared_dir,
-        cluster.pod_ip,
-        log,
-        cluster_id="kwok-cluster-1",
-        shard_addrs=f"{cluster.pod_ip}:7780",  # nobody there: an operator keeps dialling
-        provider_addr=f"{cluster.pod_ip}:7800",
-        load_profile=profile,
-    )
+    workload = start_workload(cluster.shared_dir, cluster.pod_ip, tmp_path, pods=20)
+    log = workload.log
 
     async def operator_lives() -> bool:
         assert workload.process.poll() is None, log.read_text()
@@ -333,7 +339,7 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
     try:
         await eventually(operator_lives, 60)
         lines = log.read_text()
-        assert lines.index("[load-driver]") < lines.index("demand is built") < lines.index("all processes run")
+        assert lines.index("load-driver |") < lines.index("demand is built") < lines.index("all processes run")
         requests, _ = await client.list(CAPACITY_REQUESTS, "default")
         assert len(requests) == 20
         children = workload.children()
@@ -345,31 +351,65 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
         stop(workload)
 
 
-async def test_a_container_that_restarts_keeps_its_cluster_and_sigterm_leaves_no_process(tmp_path: Path) -> None:
-    shared_dir = tmp_path / "shared"
-    first = start(shared_dir, "127.81.0.2")
+async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(tmp_path: Path) -> None:
+    shared_dir, pod_ip = tmp_path / "shared", "127.81.0.2"
+    first = start(shared_dir, pod_ip)
+    workload = start_workload(shared_dir, pod_ip, tmp_path, pods=5)
     try:
         await first.until_ready()
-        async with KubeClient(first.config) as client:
-            await client.create(CONFIG_MAPS, {"metadata": {"name": "kept"}}, "default")
-        (kwok,) = [pid for pid in first.children() if program_of(pid) == "kwok"]
-        os.kill(kwok, signal.SIGKILL)
+
+        async def demand_is_built() -> bool:
+            assert workload.process.poll() is None, workload.log.read_text()
+            return "all processes run" in workload.log.read_text()
+
+        await eventually(demand_is_built, 60)
+        (apiserver,) = [pid for pid in first.children() if program_of(pid) == "kube-apiserver"]
+        os.kill(apiserver, signal.SIGKILL)
         assert await first.exit_code() == 1
-        assert "control-plane: kwok was killed by signal 9; its last lines:" in first.log.read_text()
+        lines = first.log.read_text()
+        assert "control-plane: kube-apiserver was killed by signal 9; its last lines:" in lines
+        assert "\nkube-apiserver | " in lines and "\netcd | " in lines
         assert not first.marker.exists()
+
+        second = start(shared_dir, pod_ip, node_lease_seconds=40)
+        try:
+            await second.until_ready()
+            await _is_as_it_was(second, workload)
+            children = second.children()
+            assert {program_of(pid) for pid in children} == set(PROCESSES)
+            second.process.terminate()
+            assert await second.exit_code() == 0
+            assert not any(is_alive(pid) for pid in children)
+            assert not second.marker.exists()
+        finally:
+            stop(second)
     finally:
         stop(first)
+        stop(workload)
 
-    second = start(shared_dir, "127.81.0.2")
-    try:
-        await second.until_ready()
-        async with KubeClient(second.config) as client:
-            assert (await client.get(CONFIG_MAPS, "kept", "default"))["metadata"]["name"] == "kept"
-        children = second.children()
-        assert {program_of(pid) for pid in children} == set(PROCESSES)
-        second.process.terminate()
-        assert await second.exit_code() == 0
-        assert not any(is_alive(pid) for pid in children)
-        assert not second.marker.exists()
-    finally:
-        stop(second)
+
+async def _is_as_it_was(cluster: Container, workload: Container) -> None:
+    """The Pods are still there, and a Pod that is replaced is still asked for by the same pod-controller."""
+    async with KubeClient(cluster.config) as client:
+        pods, _ = await client.list(PODS, "default")
+        assert len(pods) == 5
+        gone = pods[0]["metadata"]["name"]
+        await client.delete(PODS, gone, "default", grace_seconds=0)
+        left = {pod["metadata"]["name"] for pod in pods[1:]}
+
+        async def asked_for_anew() -> bool:
+            assert workload.process.poll() is None, workload.log.read_text()
+            requests, _ = await client.list(CAPACITY_REQUESTS, "default")
+            owners = {request["metadata"]["ownerReferences"][0]["name"] for request in requests}
+            return len(owners) == 5 and gone not in owners and owners > left
+
+        await eventually(asked_for_anew, 40)
+        # This life of the container was asked for Node leases.
+        room = {"cpu": "1", "memory": "1Gi", "pods": "1"}
+        await client.create(NODES, {"metadata": {"name": "leased"}, "status": {"capacity": room, "allocatable": room}})
+
+        async def leased() -> bool:
+            leases, _ = await client.list(LEASES, "kube-node-lease")
+            return [lease["metadata"]["name"] for lease in leases] == ["leased"]
+
+        await eventually(leased)

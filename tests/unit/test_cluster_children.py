@@ -40,7 +40,7 @@ async def test_output_comes_out_behind_the_name_of_its_process() -> None:
         async with Children(write=lines.append) as children:
             await children.start(shell("talker", "echo one; echo two >&2; printf three"))
             await children.until_death()
-    assert sorted(lines) == ["[talker] one", "[talker] three", "[talker] two"]
+    assert sorted(lines) == ["talker | one", "talker | three", "talker | two"]
 
 
 async def test_the_death_of_one_ends_all_and_shows_its_last_lines() -> None:
@@ -105,15 +105,15 @@ async def test_processes_are_stopped_in_reverse_order_of_their_start() -> None:
     async with Children(write=lines.append) as children:
         for name in ("first", "second", "third"):
             await children.start(shell(name, script))
-            await until_said(lines, f"[{name}] up")
-    assert [line for line in lines if line.endswith("bye")] == ["[third] bye", "[second] bye", "[first] bye"]
+            await until_said(lines, f"{name} | up")
+    assert [line for line in lines if line.endswith("bye")] == ["third | bye", "second | bye", "first | bye"]
 
 
 async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace() -> None:
     lines: list[str] = []
     async with Children(write=lines.append, stop_grace_seconds=0.1) as children:
         child = await children.start(shell("stubborn", "trap '' TERM; echo up; while :; do sleep 0.02; done"))
-        await until_said(lines, "[stubborn] up")
+        await until_said(lines, "stubborn | up")
     assert not is_alive(child.pid)
 
 

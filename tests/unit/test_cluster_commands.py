@@ -1,21 +1,16 @@
 """The command lines inside a kwok-cluster pod: bound to the pod's address, and understood by those they start."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from cryptography import x509
 
-from bigfleet.flags import parse_options
-from bigfleet.operator import OperatorOptions
-from bigfleet.podcontroller import PodControllerOptions
 from scaletest.cluster import flags, workload
 from scaletest.cluster.children import Command
-from scaletest.cluster.load_driver import LoadDriverOptions
-from scaletest.cluster.node_creator import NodeCreatorOptions
-from scaletest.cluster.pki import Pki, ensure_pki
+from scaletest.cluster.control_plane import ControlPlaneOptions
+from scaletest.cluster.issuing import ensure_pki
+from scaletest.cluster.pki import Pki
 from scaletest.errors import ScaletestError
 
 POD_IP = "127.9.8.7"
@@ -49,7 +44,7 @@ def test_everything_binds_the_pods_address(site: flags.Site) -> None:
     assert etcd["listen-client-urls"] == f"https://{POD_IP}:2379"
     assert etcd["listen-peer-urls"] == f"https://{POD_IP}:2380"
     for command in (
-        flags.apiserver(site, 400, ()),
+        flags.apiserver(site, "etcd", 400, ()),
         flags.controller_manager(site),
         flags.scheduler(site, Path("scheduler.yaml")),
     ):
@@ -58,7 +53,7 @@ def test_everything_binds_the_pods_address(site: flags.Site) -> None:
 
 
 def test_an_apiserver_that_allows_everything_lets_nobody_in_without_a_certificate(site: flags.Site) -> None:
-    apiserver = arguments(flags.apiserver(site, 400, ()))
+    apiserver = arguments(flags.apiserver(site, "etcd", 400, ()))
     assert apiserver["authorization-mode"] == "AlwaysAllow"
     assert apiserver["anonymous-auth"] == "false"
     assert apiserver["client-ca-file"] == str(site.pki.ca)
@@ -67,11 +62,11 @@ def test_an_apiserver_that_allows_everything_lets_nobody_in_without_a_certificat
 def test_what_evictions_and_lost_nodes_need_stays_on(site: flags.Site) -> None:
     controllers = arguments(flags.controller_manager(site))["controllers"].split(",")
     assert {"disruption-controller", "pod-garbage-collector-controller"} <= set(controllers)
-    assert "policy" not in arguments(flags.apiserver(site, 400, ()))["runtime-config"]
+    assert "policy" not in arguments(flags.apiserver(site, "etcd", 400, ()))["runtime-config"]
 
 
 def test_extra_flags_come_last_so_that_they_win(site: flags.Site) -> None:
-    assert flags.apiserver(site, 400, ("--v=4",)).argv[-1] == "--v=4"
+    assert flags.apiserver(site, "etcd", 400, ("--v=4",)).argv[-1] == "--v=4"
 
 
 def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: flags.Site) -> None:
@@ -81,6 +76,32 @@ def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: flags.Site
     assert strategy["type"] == "MostAllocated"
     assert (configuration["clientConnection"]["qps"], configuration["clientConnection"]["burst"]) == (200, 400)
     assert not any("Backoff" in key for key in configuration)
+
+
+def test_a_capped_back_off_is_a_knob(site: flags.Site) -> None:
+    configuration = flags.scheduler_configuration(site, pod_max_backoff_seconds=2)
+    assert configuration["podInitialBackoffSeconds"] == 1
+    assert configuration["podMaxBackoffSeconds"] == 2
+
+
+def test_kine_listens_on_a_file_that_the_apiserver_dials(site: flags.Site) -> None:
+    (site.shared_dir / "kine").touch(mode=0o755)
+    listens = arguments(flags.storage(site, "kine"))["listen-address"]
+    apiserver = arguments(flags.apiserver(site, "kine", 400, ()))
+    assert listens == f"unix://{site.shared_dir}/kine.sock"
+    assert apiserver["etcd-servers"] == listens
+    assert "etcd-cafile" not in apiserver
+
+
+def test_kine_without_its_binary_is_refused_with_the_way_out(site: flags.Site) -> None:
+    with pytest.raises(ScaletestError, match="kine is not on PATH") as refusal:
+        flags.storage(site, "kine")
+    assert "set the substrate's cluster.storage to etcd" in refusal.value.hint
+
+
+def test_a_storage_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"--storage is 'sqlite'; it can be etcd or kine"):
+        ControlPlaneOptions(POD_IP, Path("/shared"), f"{POD_IP}:8776", storage="sqlite")
 
 
 def test_a_missing_binary_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,37 +126,37 @@ def test_kwok_has_a_stage_for_ready_nodes_running_pods_and_pods_that_leave() -> 
     assert configuration["options"]["enableDebuggingHandlers"] is False
 
 
-@pytest.mark.parametrize(
-    ("build", "module", "options"),
-    [
-        (workload.node_creator, "scaletest.cluster.cli", NodeCreatorOptions),
-        (workload.load_driver, "scaletest.cluster.cli", LoadDriverOptions),
-        (workload.pod_controller, "bigfleet.cli", PodControllerOptions),
-        (workload.operator, "bigfleet.cli", OperatorOptions),
-    ],
-)
-def test_every_process_understands_what_the_supervisor_tells_it(build: Any, module: str, options: type[Any]) -> None:
-    command = build(OPTIONS)
-    _, dash_m, started, name, *rest = command.argv
-    assert (dash_m, started, name) == ("-m", module, command.name)
-    parsed = parse_options(options, name, rest)
-    assert parsed.metrics_addr.startswith(f"{POD_IP}:")
-    assert parsed.kubeconfig == Path("/shared/admin.kubeconfig")
+def test_every_process_listens_on_the_pods_address_and_dials_the_pods_own_cluster() -> None:
+    ports = set()
+    for build in (
+        workload.node_creator_options,
+        workload.pod_controller_options,
+        workload.load_driver_options,
+        workload.operator_options,
+    ):
+        options = build(OPTIONS)
+        address, _, port = options.metrics_addr.rpartition(":")
+        ports.add(port)
+        assert address == POD_IP
+        assert options.kubeconfig == Path("/shared/admin.kubeconfig")
+    assert ports == {"8770", "8771", "8773", "8775"}
 
 
-def test_an_identity_that_is_not_given_is_not_passed_on() -> None:
-    plain = replace(OPTIONS, tls_dir=None, service_account_dir=None)
-    for build in (workload.node_creator, workload.load_driver, workload.operator):
-        assert not any("None" in argument for argument in build(plain).argv)
+def test_those_who_leave_the_pod_get_its_identity() -> None:
+    assert workload.operator_options(OPTIONS).tls_dir == Path("/tls")
+    assert workload.node_creator_options(OPTIONS).tls_dir == Path("/tls")
+    assert workload.load_driver_options(OPTIONS).service_account_dir == Path("/account")
 
 
 def test_cluster_n_belongs_to_shard_n_modulo_the_number_of_shards() -> None:
-    assert arguments(workload.operator(OPTIONS))["shard-addr"] == "shard-2:7780"
+    assert workload.operator_options(OPTIONS).shard_addr == "shard-2:7780"
     assert workload.shard_of("kwok-cluster-7", "only:7780") == "only:7780"
 
 
 def make_pki(directory: Path, pod_ip: str = POD_IP) -> Pki:
-    return ensure_pki(directory / "certs", directory / "admin.kubeconfig", pod_ip, flags.api_url(pod_ip))
+    pki = Pki(directory / "certs", directory / "admin.kubeconfig")
+    ensure_pki(pki, pod_ip, flags.api_url(pod_ip))
+    return pki
 
 
 def test_every_file_of_the_pki_is_for_our_eyes_only(tmp_path: Path) -> None:
