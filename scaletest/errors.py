@@ -8,9 +8,10 @@ ScaletestError
 │   ├── HostError         the embedded host did not start
 │   └── HelmError         Helm said no
 ├── Leftovers         7   something of the run is still there after teardown
-└── CapReached        8   the cap on time or cost was hit
+├── CapReached        8   the cap on time or cost was hit
+└── Interrupted     130   Ctrl-C, for every command but a run
 
-Gate verdicts (1, 5, 6) and Ctrl-C (130) are not exceptions: they are the outcome of a run (scaletest/run/outcome.py).
+Gate verdicts (1, 5, 6) and Ctrl-C in a run are not exceptions: they are its outcome (scaletest/run/outcome.py).
 """
 
 
@@ -65,3 +66,9 @@ class CapReached(ScaletestError):
     """The run hit its cap on time or cost."""
 
     exit_code = 8
+
+
+class Interrupted(ScaletestError):
+    """Somebody pressed Ctrl-C."""
+
+    exit_code = 130

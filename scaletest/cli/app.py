@@ -5,8 +5,10 @@ import sys
 import typer
 
 from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
+from scaletest.cli.host import host_app
 from scaletest.cli.plan import show_plan
 from scaletest.cli.run import run
+from scaletest.cli.stage import bring_up, collect_garbage, show_status, take_down
 from scaletest.cli.tools import tools_app
 from scaletest.errors import ScaletestError
 
@@ -19,11 +21,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.callback(invoke_without_command=True)(run)
+app.command("up")(bring_up)
+app.command("down")(take_down)
+app.command("status")(show_status)
+app.command("gc")(collect_garbage)
 app.command("plan")(show_plan)
 app.command("profiles")(list_profiles)
 app.command("substrates")(list_substrates)
 app.command("validate")(validate)
 app.command("schema")(show_schema)
+app.add_typer(host_app, name="host")
 app.add_typer(tools_app, name="tools")
 
 

@@ -22,6 +22,14 @@ MaxCostOption = Annotated[
     float | None,
     typer.Option("--max-cost-usd", metavar="USD", min=0, help="Cap on the estimated price; default: 50."),
 ]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A Helm value that wins over the rendered one."),
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", metavar="NAME", help="Where on the cluster; lets runs stand side by side.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a paid run.")]
 
 DEFAULT_MAX_DURATION = "2h"
 

@@ -1,7 +1,9 @@
 """A run: the command without a name."""
 
 import json
+import re
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +15,17 @@ from scaletest.cli.arguments import (
     DurationOption,
     MaxCostOption,
     MaxDurationOption,
+    NamespaceOption,
     ProfileOption,
     SeedOption,
+    SetOption,
     SubstrateOption,
+    YesOption,
     read_duration,
     read_plan,
 )
 from scaletest.errors import UsageError
+from scaletest.run.names import NAMESPACE
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
@@ -38,12 +44,13 @@ def run(
     ] = None,
     max_duration: MaxDurationOption = DEFAULT_MAX_DURATION,
     max_cost_usd: MaxCostOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a paid run.")] = False,
+    yes: YesOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and what would be refused; stop.")] = False,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A Helm value that wins over the rendered one."),
-    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything up at the end, even if the runner dies; `down` removes it.")
+    ] = False,
+    namespace: NamespaceOption = NAMESPACE,
+    sets: SetOption = None,
 ) -> None:
     """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
     if context.invoked_subcommand:
@@ -54,7 +61,7 @@ def run(
     from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built
 
     plan = read_plan(profile, substrate, duration, seed)
-    overrides = _overrides(sets or [])
+    overrides = read_overrides(sets or [], PROJECT / "chart")
     cap = read_duration("--max-duration", max_duration)
     refuse_the_impossible(plan)
     refuse_what_is_not_built(plan)
@@ -64,13 +71,13 @@ def run(
 
         typer.echo("\n".join(full_plan_lines(plan, [])))
         return
-    _ask_before_spending(plan, yes)
+    ask_before_spending(plan, yes)
     import asyncio
 
-    sys.exit(asyncio.run(_run(plan, output, cap, overrides)))
+    sys.exit(asyncio.run(_run(plan, output, cap, overrides, namespace, keep)))
 
 
-def _ask_before_spending(plan: "Plan", yes: bool) -> None:
+def ask_before_spending(plan: "Plan", yes: bool) -> None:
     """A cloud run that costs money needs a yes from a person, or --yes."""
     from scaletest.run.guard import classify_context, consent_question, current_context, needs_consent
 
@@ -85,7 +92,8 @@ def _ask_before_spending(plan: "Plan", yes: bool) -> None:
 
 def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     """The run's id, and a folder of its own for its results."""
-    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}"
+    # It is a label's value too.
+    stamp = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}")[:60].rstrip(".-")
     try:
         if output:
             output.mkdir(parents=True, exist_ok=True)
@@ -105,7 +113,7 @@ def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     raise UsageError(f"{results} has a hundred runs of this second")
 
 
-def _overrides(sets: list[str]) -> dict[str, Any]:
+def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
     """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
     import yaml
 
@@ -114,7 +122,7 @@ def _overrides(sets: list[str]) -> dict[str, Any]:
         path, equals, value = pair.partition("=")
         if not equals or not path:
             raise UsageError(f"--set {pair!r} is not KEY=VALUE")
-        _refuse_unknown_value(path)
+        _refuse_unknown_value(path, chart)
         *parents, last = path.split(".")
         at = overrides
         for parent in parents:
@@ -123,50 +131,63 @@ def _overrides(sets: list[str]) -> dict[str, Any]:
     return overrides
 
 
-def _refuse_unknown_value(path: str) -> None:
+def _refuse_unknown_value(path: str, chart: Path) -> None:
     """A Helm value that no template reads would be ignored in silence."""
     import yaml
 
-    at: Any = yaml.safe_load((PROJECT / "chart" / "values.yaml").read_text())
+    values = chart / "values.yaml"
+    at: Any = yaml.safe_load(values.read_text()) if values.exists() else {}
     for part in path.split("."):
         if not isinstance(at, dict) or (at and part not in at):
             raise UsageError(f"--set {path}: the chart has no such value", hint="chart/values.yaml lists them")
         at = at.get(part, {})
 
 
-async def _run(plan: "Plan", output: Path | None, cap_seconds: float, overrides: dict[str, Any]) -> int:
-    import asyncio
-    import signal
-
+async def _run(
+    plan: "Plan", output: Path | None, cap_seconds: float, overrides: dict[str, Any], namespace: str, keep: bool
+) -> int:
+    from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.console import Console, verdict_lines
     from scaletest.report.plan import plan_lines
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
+    from scaletest.run.stage import StageOptions
 
     console = Console()
     toolchain = await provide_toolchain()
     run_id, results = _results_folder(output, plan.profile_name)
     for line in [f"run         {run_id}", *plan_lines(plan), ""]:
         console.line(line)
-    options = RunOptions(
+    stage = StageOptions(
         run_id=run_id,
-        output=results,
         chart=PROJECT / "chart",
         bin_dir=toolchain.bin_dir,
         helm=toolchain.path("helm"),
-        max_duration_seconds=cap_seconds,
+        namespace=namespace,
         overrides=overrides,
     )
+    options = RunOptions(results, stage, cap_seconds, keep=keep)
     journal = Journal(results / "events.jsonl", console.show)
     run = Run(plan, options, journal)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, run.interrupt)
+    on_signals(run.interrupt)
     try:
         outcome = await run.execute()
     finally:
         journal.close()
     for line in verdict_lines(json.loads((results / "summary.json").read_text()), results):
         console.line(line)
+    if keep:
+        await _show_what_stays(run_id, console.line)
     return outcome.exit_code
+
+
+async def _show_what_stays(run_id: str, show: Callable[[str], None]) -> None:
+    from scaletest.cli.stage import stage_lines
+    from scaletest.host.registry import find_hosts
+    from scaletest.run.status import look_at_hosts
+
+    hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id == run_id]
+    for standing in await look_at_hosts(hosts):
+        for line in ["", *stage_lines(standing)]:
+            show(line)

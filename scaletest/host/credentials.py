@@ -10,8 +10,8 @@ from bigfleet.kube import KubeConfig
 from bigfleet.security.certificates import CertificateAuthority, KeyFiles, Subject, service_account_key_pem
 from scaletest.host.addresses import Network
 
-# Longer than any run; the authorities and all they signed go away with the host.
-_LIFETIME = timedelta(days=7)
+# Longer than any run, and than a host that was left up; the authorities and all they signed go away with the host.
+_LIFETIME = timedelta(days=90)
 NODE_NAME = "embedded"
 KUBELET_USER = f"system:node:{NODE_NAME}"
 # The only client that the kubelet's log server answers.

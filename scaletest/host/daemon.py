@@ -1,7 +1,8 @@
 """hostd: one process that owns an embedded host, from the first certificate to the last pod.
 
 It ends, and with it everything that it started, on SIGTERM, on SIGINT, and when its standard input ends: the runner
-holds the other end of that pipe, so a runner that is killed leaves nothing behind.
+holds the other end of that pipe, so a runner that is killed leaves nothing behind. A runner that wants the host to
+outlive it writes KEEP first.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import structlog
 from bigfleet.daemon import configure_logging
 from bigfleet.kube import KubeClient, KubeConfig
 from scaletest.errors import ScaletestError
+from scaletest.host import janitor as janitors
 from scaletest.host.addresses import Claim, PodAddresses, claim_network
 from scaletest.host.controlplane import ControlPlane
 from scaletest.host.credentials import Credentials, issue_credentials
@@ -30,6 +32,7 @@ from scaletest.host.kubelet.logs import keep_trimmed
 from scaletest.host.kubelet.names import Names
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.processes import Spawner
+from scaletest.host.registry import KEEP
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +58,7 @@ async def serve(options: Options) -> None:
         claim = claim_network()
         janitor = asyncio.create_task(_keep_janitor(options, spawner, claim))
         host = asyncio.create_task(_run_host(options, spawner, claim))
-        told_to_stop = asyncio.create_task(_until_told_to_stop())
+        told_to_stop = asyncio.create_task(_until_told_to_stop(options))
         ended, _ = await asyncio.wait({host, janitor, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
         told_to_stop.cancel()
         host.cancel()
@@ -133,7 +136,7 @@ async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> Non
     The kernel closes it, and nobody before: a janitor that woke up earlier would kill us in the middle of our report.
     """
     reading, _ = os.pipe()
-    argv = [sys.executable, "-P", "-m", "scaletest.host.janitor", options.id, str(options.dir)]
+    argv = [sys.executable, "-P", "-m", janitors.MODULE, options.id, str(options.dir)]
     inherited = (options.status_fd, claim.socket.fileno())
     while True:
         process = spawner.spawn(
@@ -142,14 +145,18 @@ async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> Non
         log.warning("janitor ended, starting another", exit_code=await process.wait())
 
 
-async def _until_told_to_stop() -> None:
+async def _until_told_to_stop(options: Options) -> None:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
 
     def read() -> None:
-        if not os.read(sys.stdin.fileno(), 4096):
+        said = os.read(sys.stdin.fileno(), 4096)
+        if KEEP in said:
+            loop.remove_reader(sys.stdin.fileno())
+            _report(options, state="kept")
+        elif not said:
             told.set()
 
     loop.add_reader(sys.stdin.fileno(), read)

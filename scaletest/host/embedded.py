@@ -5,18 +5,23 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import scaletest
 from bigfleet.childprocess import last_lines
-from scaletest.errors import HostError, Leftovers
+from scaletest.errors import HostError
+from scaletest.host.ending import leftovers
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER
+from scaletest.host.owners import Owner
+from scaletest.host.registry import DAEMON, KEEP, HostRecord
 
 _LOG_TAIL_LINES = 20
 # What hostd, its control plane and the janitor need beyond the pods' own grace.
@@ -39,7 +44,9 @@ class _Daemon:
 class EmbeddedHost:
     """A running Kubernetes cluster of one node, made of local processes."""
 
-    def __init__(self, host_id: str, directory: Path, logs_dir: Path, stop_grace_seconds: float) -> None:
+    def __init__(
+        self, host_id: str, directory: Path, logs_dir: Path, stop_grace_seconds: float, **purpose: str
+    ) -> None:
         self.id = host_id
         self.dir = directory
         # The administrator's (0600).
@@ -47,8 +54,8 @@ class EmbeddedHost:
         self.logs_dir = logs_dir
         # `<namespace>_<pod>_<uid>/<container>/<restart>.log`
         self.pod_logs_dir = logs_dir / "pods"
-        # The control plane's; filled in once the host is up.
-        self.address = ""
+        self._record = HostRecord(id=host_id, since=time.time(), owner=Owner.me(), **purpose)
+        self._outlives_us = False
         self._stop_grace_seconds = stop_grace_seconds
         self._daemon: _Daemon | None = None
         self._stopping = asyncio.Lock()
@@ -60,6 +67,9 @@ class EmbeddedHost:
         directory: Path,
         bin_dir: Path,
         *,
+        host_id: str = "",
+        run_id: str = "",
+        namespace: str = "",
         logs_dir: Path | None = None,
         start_timeout_seconds: float = 60,
         stop_grace_seconds: float = 10,
@@ -67,18 +77,33 @@ class EmbeddedHost:
         """A host whose files are in `directory`, which must not exist or be empty, and is removed at the end.
 
         `bin_dir` has the Kubernetes binaries and is on the PATH of every pod. Logs are removed with the rest unless
-        `logs_dir` names a place outside. Raises HostError if the host does not come up.
+        `logs_dir` names a place outside. `run_id` and `namespace` say what it is for. Raises HostError if the host does
+        not come up. At the end it is stopped, unless it was told to outlive us.
         """
         directory = directory.absolute()
         if directory.exists() and any(directory.iterdir()):
             raise HostError(f"{directory} is not empty", hint="give the embedded host a directory of its own")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        host = cls(secrets.token_hex(6), directory, (logs_dir or directory / "logs").absolute(), stop_grace_seconds)
+        host = cls(
+            host_id or secrets.token_hex(6),
+            directory,
+            (logs_dir or directory / "logs").absolute(),
+            stop_grace_seconds,
+            run_id=run_id,
+            namespace=namespace,
+        )
+        host._record.write(directory)
         try:
             await host._start(bin_dir.absolute(), start_timeout_seconds)
             yield host
         finally:
-            await host.stop()
+            if not host._outlives_us:
+                await host.stop()
+
+    @property
+    def address(self) -> str:
+        """The control plane's; empty before the host is up."""
+        return self._record.address
 
     @property
     def alive(self) -> bool:
@@ -88,9 +113,45 @@ class EmbeddedHost:
     @property
     def pid(self) -> int:
         """hostd's process id."""
+        return self._process.pid
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
         if self._daemon is None:
             raise RuntimeError("the host was never started")
-        return self._daemon.process.pid
+        return self._daemon.process
+
+    async def ended(self) -> HostError:
+        """Wait until hostd ends, which it does not do on its own, and return what to say then."""
+        if self.alive:
+            over, loop = asyncio.Event(), asyncio.get_running_loop()
+            watched = os.pidfd_open(self.pid)
+            try:
+                loop.add_reader(watched, over.set)
+                await over.wait()
+            finally:
+                loop.remove_reader(watched)
+                os.close(watched)
+        return HostError(f"the embedded host died ({_how(self._process.wait())})")
+
+    async def outlive_us(self) -> None:
+        """From now on the host ends by `host down`, and no longer with this process."""
+        if self._daemon is None:
+            raise RuntimeError("the host was never started")
+        try:
+            self._daemon.lifeline.write(KEEP)
+            self._daemon.lifeline.flush()
+        except BrokenPipeError:
+            raise await self.ended() from None
+        if json.loads(await self._daemon.reports.readline() or b"{}").get("state") != "kept":
+            raise await self.ended()
+        self._outlives_us = True
+
+    async def hand_over(self) -> None:
+        """Leave the host up for whoever comes next: it belongs to nobody any more."""
+        if not self._outlives_us:
+            await self.outlive_us()
+        await self._note(owner=None)
 
     async def stop(self, *, force: bool = False) -> None:
         """Stop pods, then the control plane, and remove every file; again and again does no harm.
@@ -103,15 +164,14 @@ class EmbeddedHost:
             daemon.lifeline.close()
             if force:
                 daemon.process.kill()
+            elif self._outlives_us:
+                daemon.process.terminate()
         async with self._stopping:
             if daemon:
                 await self._until_gone(daemon)
             # The janitor has done this by now, unless it was killed too.
             if not await asyncio.to_thread(clean_up, self.id, self.dir):
-                raise Leftovers(
-                    f"host {self.id} left processes, or files in {self.dir}",
-                    hint=f"look for {HOST_MARKER}={self.id} in /proc/*/environ",
-                )
+                raise leftovers(self.id, self.dir)
 
     async def _start(self, bin_dir: Path, timeout_seconds: float) -> None:
         self._daemon = daemon = await self._spawn(bin_dir, timeout_seconds)
@@ -125,7 +185,14 @@ class EmbeddedHost:
         report = json.loads(line)
         if report["state"] != "ready":
             raise HostError(f"the embedded host did not start: {report['error']}", hint=report["hint"])
-        self.address = report["address"]
+        await self._note(address=report["address"])
+
+    async def _note(self, **facts: Any) -> None:
+        self._record = replace(self._record, **facts)
+        try:
+            self._record.write(self.dir)
+        except FileNotFoundError:  # the janitor was here
+            raise await self.ended() from None
 
     async def _spawn(self, bin_dir: Path, timeout_seconds: float) -> _Daemon:
         reading, writing = os.pipe()
@@ -157,7 +224,7 @@ class EmbeddedHost:
         with self._log.open("ab") as output:
             return subprocess.Popen(
                 [
-                    *(sys.executable, "-P", "-m", "scaletest.host.daemon"),
+                    *(sys.executable, "-P", "-m", DAEMON),
                     *(str(part) for argument in arguments.items() for part in argument),
                 ],
                 stdin=subprocess.PIPE,
@@ -194,3 +261,7 @@ class EmbeddedHost:
     def _silent(self, what: str) -> HostError:
         tail = last_lines(self._log)[-_LOG_TAIL_LINES:]
         return HostError("\n".join([f"the embedded host {what}; the end of its log:", *tail]))
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scaletest.host.markers import HOST_MARKER, kill_marked
 
+MODULE = "scaletest.host.janitor"
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 

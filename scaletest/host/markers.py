@@ -19,6 +19,25 @@ def marked(**markers: str) -> list[int]:
     return [pid for pid in _pids() if _carries(pid, _encoded(markers))]
 
 
+def hosts_of_processes() -> dict[str, list[int]]:
+    """Every process of any host that we may look at, by the host's id."""
+    prefix = f"{HOST_MARKER}=".encode()
+    found: dict[str, list[int]] = {}
+    for pid in _pids():
+        for entry in _environment(pid).split(b"\0"):
+            if entry.startswith(prefix):
+                found.setdefault(entry.removeprefix(prefix).decode(errors="replace"), []).append(pid)
+    return found
+
+
+def command_of(pid: int) -> list[str]:
+    """A process's command line; empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
 def kill_marked(**markers: str) -> int:
     """SIGKILL every process that carries all these markers, except the caller; how many there were."""
     wanted = _encoded(markers)

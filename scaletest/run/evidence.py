@@ -13,6 +13,7 @@ from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError
 from scaletest.run.hostapi import HostApi
+from scaletest.run.journal import Journal
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
@@ -78,18 +79,28 @@ def _count(archive: Path) -> dict[str, int]:
     return totals
 
 
-async def keep_logs(api: HostApi, directory: Path) -> int:
-    """The tail of every container's log; returns how many were kept."""
+async def keep_logs(api: HostApi, directory: Path, journal: Journal) -> None:
+    """The tail of every container's log."""
+    try:
+        kept = 0
+        for pod in await api.pods():
+            for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
+                kept += await _keep_log(api, pod.metadata.name, container.name, directory)
+        journal.say("evidence", f"kept {kept} logs")
+    except (ApiException, ScaletestError) as error:
+        journal.say("evidence", f"logs could not be kept: {error}")
+
+
+async def _keep_log(api: HostApi, pod: str, container: str, directory: Path) -> int:
+    """The log of a container and of its former life; how many there were."""
     kept = 0
-    for pod in await api.pods():
-        for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
-            for previous, suffix in ((False, ""), (True, ".previous")):
-                try:
-                    text = await api.log(pod.metadata.name, container.name, _LOG_LINES, previous=previous)
-                except (ApiException, ScaletestError):
-                    continue  # never started, never restarted, or already gone: no log to keep
-                if text.strip():
-                    directory.mkdir(exist_ok=True)
-                    (directory / f"{pod.metadata.name}-{container.name}{suffix}.log").write_text(text)
-                    kept += 1
+    for previous, suffix in ((False, ""), (True, ".previous")):
+        try:
+            text = await api.log(pod, container, _LOG_LINES, previous=previous)
+        except (ApiException, ScaletestError):
+            continue  # never started, never restarted, or already gone: no log to keep
+        if text.strip():
+            directory.mkdir(exist_ok=True)
+            (directory / f"{pod}-{container}{suffix}.log").write_text(text)
+            kept += 1
     return kept

@@ -4,6 +4,8 @@ pyhelm3's own `Command.run` cannot be cancelled cleanly and logs its arguments (
 """
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,20 @@ from pyhelm3 import errors as helm_errors
 from pyhelm3.command import Command
 
 from bigfleet import childprocess
+from bigfleet.parentdeath import dying_with_us
 from scaletest.errors import HelmError
+from scaletest.run.blame import values_in_question
 
 _TERM_SECONDS = 10
+# Helm is killed by strangers (the kernel short of memory) rarely; twice in a row is no accident.
+_ATTEMPTS = 2
 
 
 class ExecCommand(Command):  # type: ignore[misc]
-    """Runs Helm as a process group of its own; cancelling it stops Helm before the cancellation goes on."""
+    """Runs Helm as a process group of its own, which dies with us; cancelling stops it before the cancellation goes on.
+
+    Only `--kubeconfig` says where to: the user's HELM_KUBECONTEXT and the like do not count.
+    """
 
     async def run(self, command: list[Any], input: bytes | None = None) -> bytes:
         arguments = [str(part) for part in command]
@@ -27,8 +36,8 @@ class ExecCommand(Command):  # type: ignore[misc]
         if self._kubeconfig:
             arguments += ["--kubeconfig", str(self._kubeconfig)]
         process = await asyncio.create_subprocess_exec(
-            self._executable,
-            *arguments,
+            *dying_with_us([self._executable, *arguments]),
+            env=_environment(),
             stdin=asyncio.subprocess.PIPE if input is not None else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -45,41 +54,82 @@ class ExecCommand(Command):  # type: ignore[misc]
         raise kind(process.returncode, stdout, stderr)
 
 
-class Helm:
-    """One release in one namespace."""
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("HELM_") or name.endswith("_HOME")}
 
-    def __init__(self, executable: Path, kubeconfig: Path, release: str, namespace: str) -> None:
+
+class Helm:
+    """One release in one namespace. `kubeconfig` is not needed to render."""
+
+    def __init__(self, executable: Path, kubeconfig: Path | None, release: str, namespace: str) -> None:
         command = ExecCommand(executable=str(executable), kubeconfig=kubeconfig)
         self._client = Client(command, executable=str(executable))
         self._release = release
         self._namespace = namespace
 
-    async def install(self, chart: Path, values: dict[str, Any], timeout_seconds: int) -> None:
-        """Install and wait until every pod is Ready. Values go in through stdin, never through argv."""
+    async def render(self, chart: Path, values: dict[str, Any], chosen: dict[str, Any]) -> None:
+        """Render without a cluster; raises HelmError for a chart that does not go with its values."""
         try:
-            await self._client.install_or_upgrade_release(
-                self._release,
-                await self._client.get_chart(str(chart)),
-                values,
-                namespace=self._namespace,
-                create_namespace=False,
-                timeout=f"{timeout_seconds}s",
-                wait=True,
+            await self._client.template_resources(
+                await self._client.get_chart(str(chart)), self._release, values, namespace=self._namespace
             )
         except helm_errors.Error as error:
-            raise HelmError(
-                f"helm install: {_words(error)}", hint="rendered-values.yaml holds the values it got"
-            ) from error
+            raise _chart_error("helm template", error, chart, values, chosen) from error
 
-    async def uninstall(self, timeout_seconds: int) -> None:
+    async def install(
+        self, chart: Path, values: dict[str, Any], timeout_seconds: float, chosen: dict[str, Any] | None = None
+    ) -> None:
+        """Install or upgrade, and wait until every pod is Ready. Values go in through stdin, never through argv.
+
+        What an earlier Helm left half-done is undone first: a pending install removed, a pending upgrade rolled back.
+        `chosen` are the values that the user gave, for the message when Helm says no.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        for attempt in range(1, _ATTEMPTS + 1):
+            left = max(1, int(deadline - asyncio.get_running_loop().time()))
+            try:
+                await self._client.get_proceedable_revision(
+                    self._release, namespace=self._namespace, timeout=f"{left}s"
+                )
+                await self._client.install_or_upgrade_release(
+                    self._release,
+                    await self._client.get_chart(str(chart)),
+                    values,
+                    namespace=self._namespace,
+                    create_namespace=False,
+                    timeout=f"{left}s",
+                    wait=True,
+                )
+                return
+            except helm_errors.Error as error:
+                if error.returncode != -signal.SIGKILL or attempt == _ATTEMPTS:
+                    raise _chart_error("helm install", error, chart, values, chosen or {}) from error
+
+    async def uninstall(self, timeout_seconds: float) -> None:
         """Remove the release and wait until its objects are gone. A release that is not there is fine."""
-        try:
-            await self._client.uninstall_release(
-                self._release, namespace=self._namespace, timeout=f"{timeout_seconds}s", wait=True
-            )
-        except helm_errors.Error as error:
-            raise HelmError(f"helm uninstall: {_words(error)}") from error
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._client.uninstall_release(
+                    self._release, namespace=self._namespace, timeout=f"{int(timeout_seconds)}s", wait=True
+                )
+                return
+            except helm_errors.Error as error:
+                if error.returncode != -signal.SIGKILL or attempt == _ATTEMPTS:
+                    raise HelmError(f"helm uninstall: {_words(error)}") from error
+
+
+def _chart_error(
+    what: str, error: helm_errors.Error, chart: Path, values: dict[str, Any], chosen: dict[str, Any]
+) -> HelmError:
+    words = _words(error)
+    blamed = values_in_question(words, chart, values, chosen)
+    return HelmError(
+        "\n".join([f"{what}: {words}", *(f"  value  {line}" for line in blamed)]),
+        hint="rendered-values.yaml in the results holds all the values it got",
+    )
 
 
 def _words(error: helm_errors.Error) -> str:
+    if error.returncode < 0:
+        return f"helm was ended by {signal.Signals(-error.returncode).name}"
     return bytes(error.stderr).decode(errors="replace").strip().removeprefix("Error: ")

@@ -2,7 +2,10 @@
 
 import asyncio
 import base64
+import json
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,11 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from scaletest.errors import InstallError
+from scaletest.host.owners import Owner
 
 RUN_LABEL = "bigfleet-scaletest-run"
+# The process that will end the run; a namespace without it was left up on purpose.
+OWNER_ANNOTATION = "bigfleet-scaletest/owner"
 RUN_CONFIG_MAP = "scaletest-run"
 _CALL_SECONDS = 15
 # Reasons of a container that waits for its turn.
@@ -25,7 +31,7 @@ class HostApi:
 
     def __init__(self, kubeconfig: Path, namespace: str, run_id: str, private_dir: Path) -> None:
         self.namespace = namespace
-        self._run_id = run_id
+        self.run_id = run_id
         # The library writes the administrator's key to files: they belong where the run's other keys are.
         document = yaml.safe_load(kubeconfig.read_text())
         api_client = config.new_client_from_config_dict(document, temp_file_path=str(private_dir))
@@ -33,19 +39,26 @@ class HostApi:
         self._rbac = client.RbacAuthorizationV1Api(api_client)
 
     async def create_namespace(self) -> None:
-        """Refuses an occupied namespace, naming the run that holds it."""
         labels = self._labels() | {"pod-security.kubernetes.io/enforce": "restricted"}
-        body = {"metadata": {"name": self.namespace, "labels": labels}}
+        annotations = {OWNER_ANNOTATION: Owner.me().text}
+        body = {"metadata": {"name": self.namespace, "labels": labels, "annotations": annotations}}
+        await self._call(self._core.create_namespace, body)
+
+    async def holder(self) -> "Holder | None":
+        """Who has the namespace already."""
         try:
-            await self._call(self._core.create_namespace, body)
+            found = await self._call(self._core.read_namespace, self.namespace)
         except ApiException as error:
-            if error.status != 409:
-                raise
-            holder = (await self._call(self._core.read_namespace, self.namespace)).metadata.labels or {}
-            raise InstallError(
-                f"namespace {self.namespace} is occupied by run {holder.get(RUN_LABEL, 'unknown')}",
-                hint=f"let it end, or remove it: kubectl delete namespace {self.namespace}",
-            ) from error
+            if error.status == 404:
+                return None
+            raise
+        run_id = (found.metadata.labels or {}).get(RUN_LABEL, "")
+        return Holder(run_id, leaving=found.metadata.deletion_timestamp is not None)
+
+    async def disown(self) -> None:
+        """Leave the namespace up for whoever comes next."""
+        body = {"metadata": {"annotations": {OWNER_ANNOTATION: None}}}
+        await self._call(self._core.patch_namespace, self.namespace, body)
 
     async def create_secret(self, name: str, data: dict[str, bytes]) -> None:
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
@@ -67,9 +80,13 @@ class HostApi:
 
     async def pods(self) -> list[Any]:
         answer = await self._call(
-            self._core.list_namespaced_pod, self.namespace, label_selector=f"{RUN_LABEL}={self._run_id}"
+            self._core.list_namespaced_pod, self.namespace, label_selector=f"{RUN_LABEL}={self.run_id}"
         )
         return list(answer.items)
+
+    async def all_pods(self) -> list[Any]:
+        """The pods of every namespace, whoever they belong to."""
+        return list((await self._call(self._core.list_pod_for_all_namespaces)).items)
 
     async def ready_pods(self, component: str) -> int:
         """How many pods of a component are Ready."""
@@ -108,21 +125,44 @@ class HostApi:
             return bool(error.status == 404)
         return False
 
-    async def leftovers(self) -> list[str]:
-        """What of the run is still there outside its namespace."""
-        selector = f"{RUN_LABEL}={self._run_id}"
-        found: list[str] = []
-        for kind, function in (
-            ("namespace", self._core.list_namespace),
-            ("clusterrole", self._rbac.list_cluster_role),
-            ("clusterrolebinding", self._rbac.list_cluster_role_binding),
-        ):
-            answer = await self._call(function, label_selector=selector)
-            found += [f"{kind}/{item.metadata.name}" for item in answer.items]
+    async def runs(self, run_id: str = "") -> "dict[str, RunObjects]":
+        """Every run that has something on this cluster, or one of them: its namespaces and what is outside of them."""
+        selector = f"{RUN_LABEL}={run_id}" if run_id else RUN_LABEL
+        found: dict[str, RunObjects] = {}
+        for kind, (read, _) in self._cluster_kinds().items():
+            for item in (await self._call(read, label_selector=selector)).items:
+                run = found.setdefault(item.metadata.labels[RUN_LABEL], RunObjects())
+                if kind != "namespace":
+                    run.objects.append((kind, item.metadata.name))
+                    continue
+                run.namespaces.append(item.metadata.name)
+                run.owner = (item.metadata.annotations or {}).get(OWNER_ANNOTATION, "")
         return found
 
+    async def delete_cluster_objects(self) -> None:
+        """Delete what the run has outside of its namespace, whether or not a release still knows it."""
+        ours = (await self.runs(self.run_id)).get(self.run_id, RunObjects())
+        for kind, name in ours.objects:
+            try:
+                await self._call(self._cluster_kinds()[kind][1], name)
+            except ApiException as error:
+                if error.status != 404:
+                    raise
+
+    async def leftovers(self) -> list[str]:
+        """What of the run is still there."""
+        return list((await self.runs(self.run_id)).get(self.run_id, RunObjects()).names())
+
+    def _cluster_kinds(self) -> dict[str, tuple[Any, Any]]:
+        """What a run may have outside of its namespace: how to list it, and how to delete it."""
+        return {
+            "namespace": (self._core.list_namespace, self._core.delete_namespace),
+            "clusterrole": (self._rbac.list_cluster_role, self._rbac.delete_cluster_role),
+            "clusterrolebinding": (self._rbac.list_cluster_role_binding, self._rbac.delete_cluster_role_binding),
+        }
+
     def _labels(self) -> dict[str, str]:
-        return {RUN_LABEL: self._run_id, "app.kubernetes.io/part-of": "bigfleet-scaletest"}
+        return {RUN_LABEL: self.run_id, "app.kubernetes.io/part-of": "bigfleet-scaletest"}
 
     def _meta(self, name: str) -> dict[str, Any]:
         return {"name": name, "labels": self._labels()}
@@ -132,6 +172,41 @@ class HostApi:
             return await asyncio.to_thread(function, *arguments, _request_timeout=_CALL_SECONDS, **options)
         except HTTPError as error:
             raise InstallError(f"the host's API does not answer: {error}") from error
+        except ApiException as error:
+            if error.status in (401, 403):
+                raise InstallError(f"the host's API refuses us: {_message(error)}") from error
+            raise
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What occupies a namespace."""
+
+    # Empty: nobody of ours.
+    run_id: str
+    # It is being deleted.
+    leaving: bool
+
+
+@dataclass
+class RunObjects:
+    """What one run has on a cluster."""
+
+    namespaces: list[str] = field(default_factory=list)
+    objects: list[tuple[str, str]] = field(default_factory=list)
+    # `Owner.text`; empty if it was left up on purpose, or has no namespace any more.
+    owner: str = ""
+
+    def names(self) -> Iterator[str]:
+        yield from (f"namespace/{name}" for name in self.namespaces)
+        yield from (f"{kind}/{name}" for kind, name in self.objects)
+
+
+def _message(error: ApiException) -> str:
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason)
 
 
 def is_ready(pod: Any) -> bool:

@@ -1,12 +1,18 @@
-"""Brings the fleet up: namespace, the run's CA, the run's phase, then one `helm install` that waits for Ready."""
+"""Brings the fleet up: namespace, the run's CA, the run's phase, then one `helm install` that waits for Ready.
+
+And takes it down again: the release, what is outside of the namespace, the namespace, and a look at what is left.
+"""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
+from kubernetes.client.exceptions import ApiException
+
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
-from scaletest.errors import InstallError
+from scaletest.errors import InstallError, ScaletestError
 from scaletest.run.helm import Helm
 from scaletest.run.hostapi import RUN_CONFIG_MAP, HostApi, is_ready, trouble_of
 from scaletest.run.journal import Journal
@@ -15,6 +21,27 @@ _PROGRESS_SECONDS = 3
 # A container that ended this often will not come up by waiting for Helm's whole timeout.
 _HOPELESS_RESTARTS = 4
 _NAMES_SHOWN = 3
+
+
+async def refuse_dirty_stage(api: HostApi, gc_command: str) -> None:
+    """A namespace that somebody has, and what former runs left outside of theirs, would only fail later and worse."""
+    if holder := await api.holder():
+        beside = "--namespace NAME takes another one"
+        if not holder.run_id:
+            raise InstallError(f"namespace {api.namespace} exists, and belongs to no run", hint=beside)
+        if holder.leaving:
+            raise InstallError(
+                f"namespace {api.namespace} of run {holder.run_id} is still being removed",
+                hint=f"wait for it; {beside}",
+            )
+        raise InstallError(
+            f"namespace {api.namespace} is occupied by run {holder.run_id}",
+            hint=f"{gc_command} --run {holder.run_id} removes it unless its runner lives; {beside}",
+        )
+    homeless = {run_id: run for run_id, run in (await api.runs()).items() if not run.namespaces}
+    if homeless:
+        left = ", ".join(f"{name} (run {run_id})" for run_id, run in homeless.items() for name in run.names())
+        raise InstallError(f"a former run left something behind: {left}", hint=f"{gc_command} --all removes it")
 
 
 async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
@@ -29,10 +56,16 @@ async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
 
 
 async def install_chart(
-    helm: Helm, api: HostApi, journal: Journal, chart: Path, values: dict[str, Any], timeout_seconds: int
+    helm: Helm,
+    api: HostApi,
+    journal: Journal,
+    chart: Path,
+    values: dict[str, Any],
+    timeout_seconds: float,
+    chosen: dict[str, Any],
 ) -> None:
-    """Install and show which pods are still awaited."""
-    installing = asyncio.ensure_future(helm.install(chart, values, timeout_seconds))
+    """Install and show which pods are still awaited. `chosen` are the values that the user gave."""
+    installing = asyncio.ensure_future(helm.install(chart, values, timeout_seconds, chosen))
     last = ""
     try:
         while not installing.done():
@@ -69,3 +102,31 @@ def progress_line(pods: list[Any]) -> str:
     more = f" and {len(awaited) - _NAMES_SHOWN} more" if len(awaited) > _NAMES_SHOWN else ""
     trouble = next((f"; {pod.metadata.name}: {why}" for pod in awaited if (why := trouble_of(pod))), "")
     return f"{line}, waiting for {names}{more}{trouble}"
+
+
+async def remove_release(helm: Helm, api: HostApi, timeout_seconds: float) -> list[str]:
+    """Remove everything of the run from its cluster; returns what is still there, and why.
+
+    A namespace of somebody else is not touched, even if the run meant to have it.
+    """
+    trouble: list[str] = []
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            holder = await api.holder()
+            ours = holder is not None and holder.run_id == api.run_id
+            if ours:
+                try:
+                    await helm.uninstall(timeout_seconds)
+                except ScaletestError as error:  # what Helm can't remove has labels, and goes with them
+                    trouble.append(error.message)
+            await api.delete_cluster_objects()
+            if ours:
+                await api.delete_namespace(timeout_seconds)
+    except TimeoutError:
+        trouble.append("out of time")
+    except ApiException as error:
+        trouble.append(f"the API said {error.status} {error.reason}")
+    left: list[str] = []
+    with contextlib.suppress(ApiException):
+        left = await api.leftovers()
+    return [*left, *trouble] if left else []

@@ -1,7 +1,15 @@
 """Fixtures that several integration tests share."""
 
+import pytest
+
 from tests.integration.apiserver import apiserver, kube
-from tests.integration.embedded_host import host, host_tools, kubectl
+from tests.integration.embedded_host import helm_binary, host, host_tools, kubectl
+from tests.integration.long_mode import LongMode
 from tests.integration.operator_world import side, world
 
-__all__ = ["apiserver", "host", "host_tools", "kube", "kubectl", "side", "world"]
+__all__ = ["apiserver", "helm_binary", "host", "host_tools", "kube", "kubectl", "side", "world"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: minutes of repetition; only with SCALETEST_LONG=1")
+    config.pluginmanager.register(LongMode(config))

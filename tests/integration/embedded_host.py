@@ -19,6 +19,7 @@ class Kubectl:
     """kubectl, as the host's administrator."""
 
     def __init__(self, binary: Path, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
         self._command = (str(binary), f"--kubeconfig={kubeconfig}")
 
     async def __call__(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
@@ -34,6 +35,10 @@ class Kubectl:
         if check and process.returncode != 0:
             pytest.fail(f"kubectl {' '.join(arguments)}: {err.decode()}")
         return out.decode()
+
+    async def context(self) -> str:
+        """The name of the current context."""
+        return (await self("config", "current-context")).strip()
 
     async def apply(self, *objects: dict[str, Any]) -> None:
         await self("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
@@ -58,6 +63,11 @@ class Kubectl:
 @pytest.fixture(scope="session")
 def host_tools() -> toolchain.Toolchain:
     return asyncio.run(toolchain.ensure([*HOST_TOOLS, "kubectl"]))
+
+
+@pytest.fixture(scope="session")
+def helm_binary() -> Path:
+    return asyncio.run(toolchain.ensure(["helm"])).path("helm")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

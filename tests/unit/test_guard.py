@@ -45,10 +45,12 @@ def test_a_paid_cloud_run_asks_and_small_change_does_not() -> None:
 
 def test_beyond_a_cap_the_refusal_names_the_flag_that_helps() -> None:
     plan = shipped_plan("500k", "example-fat-host")
-    assert needed_flags(plan, 7200, 50) == ["--max-duration 5h30m", "--max-cost-usd 542"]
-    with pytest.raises(UsageError, match="settle and soak may take 5h00m00s, --max-duration is 2h00m00s") as refused:
+    assert needed_flags(plan, 7200, 50) == ["--max-duration 5h32m", "--max-cost-usd 542"]
+    with pytest.raises(
+        UsageError, match="settle and soak alone may take 5h00m00s, --max-duration is 2h00m00s"
+    ) as refused:
         refuse_beyond_caps(plan, 7200, 50)
-    assert refused.value.hint == "--max-duration 5h30m --max-cost-usd 542"
+    assert refused.value.hint == "--max-duration 5h32m --max-cost-usd 542"
     with pytest.raises(UsageError, match=r"estimated at \$541\.03, --max-cost-usd is \$50"):
         refuse_beyond_caps(plan, 6 * 3600, 50)
     refuse_beyond_caps(plan, 6 * 3600, 542)
@@ -78,14 +80,14 @@ def test_only_a_yes_starts_a_paid_run(
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     plan = shipped_plan("50k", "example-fat-host")
     if goes_on:
-        cli_run._ask_before_spending(plan, yes=False)
+        cli_run.ask_before_spending(plan, yes=False)
     else:
         with pytest.raises(UsageError, match="nobody said yes"):
-            cli_run._ask_before_spending(plan, yes=False)
+            cli_run.ask_before_spending(plan, yes=False)
     asked = "21 hosts, about $17.85 for the soak and $38.68 for the whole run" in capsys.readouterr().err
     assert asked == (context == "prod-eks")
 
 
 def test_yes_on_the_command_line_is_a_yes(capsys: pytest.CaptureFixture[str]) -> None:
-    cli_run._ask_before_spending(shipped_plan("50k", "example-fat-host"), yes=True)
+    cli_run.ask_before_spending(shipped_plan("50k", "example-fat-host"), yes=True)
     assert capsys.readouterr().err == ""

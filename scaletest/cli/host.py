@@ -1,0 +1,139 @@
+"""`host`: the embedded host alone, for whoever wants a small Kubernetes cluster on this machine."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scaletest.cli.showing import age, table
+
+if TYPE_CHECKING:
+    from scaletest.host.registry import Host
+    from scaletest.run.status import Standing
+
+host_app = typer.Typer(
+    help="A real control plane on this machine, with pods as local processes; no Docker, no root.", no_args_is_help=True
+)
+
+HostArgument = Annotated[str, typer.Argument(metavar="[ID]", help="A host or its run; may be left out if one is up.")]
+OutputOption = Annotated[str, typer.Option("--output", "-o", metavar="FORMAT", help="text or json.")]
+
+
+@host_app.command("up")
+def host_up() -> None:
+    """Bring a host up and leave it, until `host down`."""
+    import asyncio
+
+    asyncio.run(_up())
+
+
+@host_app.command("down")
+def host_down(
+    host_id: HostArgument = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every host that was left up.")] = False,
+) -> None:
+    """End a host, with all that runs on it; nothing is left."""
+    import asyncio
+
+    from scaletest.host.ending import end_host
+    from scaletest.host.registry import choose, find_hosts
+
+    hosts = [host for host in find_hosts() if host.is_up or host.is_left]
+    chosen = [host for host in hosts if not host.owner] if everything else [choose(hosts, host_id, hint=_UP)]
+    for host in chosen:
+        refuse_owned(host)
+        asyncio.run(end_host(host))
+        typer.echo(f"host {host.id} is down; nothing is left of it")
+
+
+@host_app.command("status")
+def host_status(output: OutputOption = "text") -> None:
+    """Which hosts are up."""
+    import asyncio
+
+    from scaletest.host.registry import find_hosts
+    from scaletest.run.status import look_at_hosts
+
+    hosts = find_hosts()
+    standing = asyncio.run(look_at_hosts([host for host in hosts if host.is_up]))
+    if output == "json":
+        typer.echo(json.dumps([_document(host) for host in standing], indent=2))
+        return
+    typer.echo("\n".join(table(_rows(standing)) if standing else ["no host is up"]))
+    if any(host.is_left for host in hosts):
+        typer.echo("killed runners left something behind: scaletest-runner gc shows it", err=True)
+
+
+@host_app.command("kubeconfig")
+def host_kubeconfig(
+    host_id: HostArgument = "",
+    cluster: Annotated[
+        int | None, typer.Option("--cluster", metavar="N", min=0, help="Of the run's KWOK cluster N instead.")
+    ] = None,
+) -> None:
+    """The path of a kubeconfig: export KUBECONFIG=$(scaletest-runner host kubeconfig)."""
+    import asyncio
+
+    from scaletest.host.registry import choose, find_hosts
+    from scaletest.run.status import cluster_kubeconfig, look_at_hosts
+
+    host = choose([host for host in find_hosts() if host.is_up], host_id, hint=_UP)
+    if cluster is None:
+        typer.echo(host.kubeconfig)
+        return
+    [standing] = asyncio.run(look_at_hosts([host]))
+    typer.echo(cluster_kubeconfig(host, standing, cluster))
+
+
+_UP = "scaletest-runner host up"
+
+
+def refuse_owned(host: "Host") -> None:
+    """What a living runner will end is not ended under its feet."""
+    from scaletest.errors import UsageError
+
+    if host.owner and host.record:
+        what = f"run {host.record.run_id}" if host.record.run_id else "a command under way"
+        raise UsageError(f"host {host.id} belongs to {what}: process {host.owner.pid}", hint="end that with Ctrl-C")
+
+
+async def _up() -> None:
+    from scaletest.cli.signals import interruptible
+    from scaletest.cli.tools import provide_toolchain
+    from scaletest.host.embedded import EmbeddedHost
+    from scaletest.host.registry import new_host
+
+    toolchain = await provide_toolchain()
+
+    async def start() -> EmbeddedHost:
+        host_id, directory = new_host()
+        async with EmbeddedHost.start(directory, toolchain.bin_dir, host_id=host_id) as host:
+            await host.hand_over()
+        return host
+
+    typer.echo("starting a control plane on this machine", err=True)
+    host = await interruptible(start, lambda text: typer.echo(text, err=True))
+    typer.echo(f"host {host.id} is up on {host.address}")
+    typer.echo(f"  look    export KUBECONFIG=$(scaletest-runner host kubeconfig {host.id}); kubectl get nodes")
+    typer.echo(f"  remove  scaletest-runner host down {host.id}")
+
+
+def _rows(standing: "list[Standing]") -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("ID", "SINCE", "ADDRESS", "PODS", "RUN", "KUBECONFIG")]
+    rows += [
+        (host.host_id, age(host.since), host.where, host.pods_text, host.run_id or "–", str(host.kubeconfig))
+        for host in standing
+    ]
+    return rows
+
+
+def _document(host: "Standing") -> dict[str, object]:
+    return {
+        "id": host.host_id,
+        "since": host.since,
+        "address": host.where,
+        "pods": host.pods_text,
+        "run": host.run_id or None,
+        "ownerPid": host.owner.pid if host.owner else None,
+        "kubeconfig": str(host.kubeconfig),
+    }

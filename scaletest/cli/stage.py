@@ -1,0 +1,282 @@
+"""`up`, `down`, `status` and `gc`: stages that stay between commands, and what is left of those that should not."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from scaletest.cli.arguments import (
+    NamespaceOption,
+    ProfileOption,
+    SeedOption,
+    SetOption,
+    SubstrateOption,
+    YesOption,
+)
+from scaletest.cli.host import OutputOption, refuse_owned
+from scaletest.cli.showing import age, table
+from scaletest.errors import Leftovers, ScaletestError, UsageError
+from scaletest.run.names import NAMESPACE
+
+if TYPE_CHECKING:
+    from scaletest.run.leftovers import Leftover
+    from scaletest.run.status import Standing
+
+# Whose catalog describes the machines when there is no demand.
+_PROFILE_WITHOUT_DEMAND = "smoke"
+
+
+def bring_up(
+    profile: ProfileOption = "",
+    substrate: SubstrateOption = "embedded",
+    clusters: Annotated[
+        int | None, typer.Option("--clusters", metavar="N", min=1, help="KWOK clusters; default: the profile's.")
+    ] = None,
+    pods: Annotated[
+        int | None,
+        typer.Option("--pods", metavar="N", min=0, help="Pods in all of them together; default: the profile's."),
+    ] = None,
+    seed: SeedOption = None,
+    namespace: NamespaceOption = NAMESPACE,
+    sets: SetOption = None,
+    chart: Annotated[Path | None, typer.Option("--chart", metavar="DIR", help="Another chart than ours.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Values, diary and logs; default: results/<run id>.")
+    ] = None,
+    yes: YesOption = False,
+) -> None:
+    """Bring BigFleet and its KWOK clusters up, and leave them until `down`."""
+    import asyncio
+
+    from scaletest.cli import run as runs
+    from scaletest.cli.arguments import read_plan
+    from scaletest.run.guard import current_context
+    from scaletest.run.preflight import not_built
+    from scaletest.run.up import resized
+
+    if not profile and pods is None:
+        raise UsageError("--profile is missing", hint="--profile smoke, or --clusters 3 --pods 0 for no demand")
+    plan = read_plan(profile or _PROFILE_WITHOUT_DEMAND, substrate, "", seed)
+    if missing := [name for name in not_built(plan) if name != "hostKind context"]:
+        raise UsageError(f"not built yet: {', '.join(missing)}")
+    chart_dir = (chart or runs.PROJECT / "chart").absolute()
+    if not (chart_dir / "Chart.yaml").is_file():
+        raise UsageError(f"{chart_dir} is not a chart", hint="a chart is a folder with a Chart.yaml")
+    overrides = runs.read_overrides(sets or [], chart_dir)
+    context = None if plan.substrate.host_kind == "embedded" else current_context()
+    runs.ask_before_spending(plan, yes)
+    run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
+    values = resized(plan.values(run_id), clusters, pods)
+    building = _Building(run_id, chart_dir, context, namespace, overrides, values, results)
+    asyncio.run(building.execute())
+
+
+class _Building:
+    """One `up`."""
+
+    def __init__(
+        self,
+        run_id: str,
+        chart: Path,
+        context: str | None,
+        namespace: str,
+        overrides: dict[str, Any],
+        values: dict[str, Any],
+        results: Path,
+    ) -> None:
+        self._run_id, self._chart, self._context, self._namespace = run_id, chart, context, namespace
+        self._overrides, self._values, self._results = overrides, values, results
+
+    async def execute(self) -> None:
+        from scaletest.cli.signals import on_signals
+        from scaletest.cli.tools import provide_toolchain
+        from scaletest.report.console import Console
+        from scaletest.run.journal import Journal
+        from scaletest.run.stage import StageOptions
+        from scaletest.run.up import Up
+
+        toolchain = await provide_toolchain()
+        options = StageOptions(
+            run_id=self._run_id,
+            chart=self._chart,
+            bin_dir=toolchain.bin_dir,
+            helm=toolchain.path("helm"),
+            context=self._context,
+            namespace=self._namespace,
+            overrides=self._overrides,
+        )
+        journal = Journal(self._results / "events.jsonl", Console().show)
+        up = Up(options, self._values, self._results, journal)
+        on_signals(up.interrupt)
+        try:
+            await up.execute()
+        finally:
+            journal.close()
+        for standing in [one for one in await _look() if one.run_id == self._run_id]:
+            typer.echo("\n".join(stage_lines(standing)))
+
+
+def take_down(
+    name: Annotated[str, typer.Argument(metavar="[ID]", help="A run; may be left out if one is up.")] = "",
+) -> None:
+    """Remove what `up` or --keep left up, and make sure that nothing is left but results."""
+    import asyncio
+
+    asyncio.run(_take_down(name))
+
+
+async def _take_down(name: str) -> None:
+    from scaletest.cli.tools import provide_toolchain
+    from scaletest.host.ending import end_host
+    from scaletest.host.registry import find_hosts
+    from scaletest.run.contexts import find_stages
+    from scaletest.run.leftovers import remove_stage
+
+    hosts = {
+        host.record.run_id: host
+        for host in find_hosts()
+        if host.record and host.record.run_id and (host.is_up or host.is_left)
+    }
+    stages = {stage.record.run_id: stage for stage in find_stages()}
+    run_id = _chosen([*hosts, *stages], name)
+    if host := hosts.get(run_id):
+        refuse_owned(host)
+        await end_host(host)
+    else:
+        stage = stages[run_id]
+        if owner := stage.record.living_owner:
+            raise UsageError(f"run {run_id} is under way: process {owner.pid}", hint="end that with Ctrl-C")
+        await remove_stage(stage, (await provide_toolchain(["helm"])).path("helm"))
+    typer.echo(f"{run_id} is down; nothing is left of it but its results")
+
+
+def _chosen(run_ids: list[str], wanted: str) -> str:
+    fits = [run_id for run_id in run_ids if run_id.startswith(wanted)]
+    if wanted in run_ids:
+        return wanted
+    if len(fits) == 1:
+        return fits[0]
+    if not run_ids:
+        raise UsageError("nothing is up", hint="scaletest-runner up --profile smoke")
+    if not fits:
+        raise UsageError(f"there is no run {wanted!r}", hint=f"up: {', '.join(run_ids)}")
+    raise UsageError(f"several are up: {', '.join(fits)}", hint="name one of them")
+
+
+def show_status(output: OutputOption = "text") -> None:
+    """What is up, its pods, and how to reach it."""
+    import asyncio
+
+    standing = asyncio.run(_look())
+    if output == "json":
+        typer.echo(json.dumps([_document(one) for one in standing], indent=2))
+        return
+    blocks = ["\n".join(stage_lines(one)) for one in standing]
+    typer.echo("\n\n".join(blocks) if blocks else "nothing is up")
+
+
+async def _look() -> "list[Standing]":
+    from scaletest.host.registry import find_hosts
+    from scaletest.run.contexts import find_stages
+    from scaletest.run.status import look_at_hosts, look_at_stages
+
+    hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id]
+    return [*await look_at_hosts(hosts), *await look_at_stages(find_stages())]
+
+
+def stage_lines(one: "Standing") -> list[str]:
+    """One stage, for people: what it is, and the commands to look at it and to remove it."""
+    kubeconfig = f"$(scaletest-runner host kubeconfig {one.host_id})" if one.host_id else str(one.kubeconfig)
+    rows = [
+        ("where", f"host {one.host_id} on {one.where}, this machine" if one.host_id else f"context {one.where}"),
+        ("pods", f"export KUBECONFIG={kubeconfig}; kubectl -n {one.namespace} get pods"),
+    ]
+    if clusters := one.clusters():
+        reach = f"scaletest-runner host kubeconfig {one.host_id} --cluster 0" if one.host_id else ""
+        rows.append(("clusters", f"{len(clusters)} KWOK clusters{'; ' + reach if reach else ''}"))
+    if one.prometheus_url:
+        keys = f"--cacert {one.identity}/ca.crt --cert {one.identity}/tls.crt --key {one.identity}/tls.key"
+        rows.append(("metrics", f"curl {keys} '{one.prometheus_url}/api/v1/query?query=up'"))
+    elif clusters:
+        rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
+    if one.owner:
+        rows.append(("runner", f"process {one.owner.pid} ends it"))
+    else:
+        rows.append(("remove", f"scaletest-runner down {one.run_id}"))
+    head = f"{one.run_id}  up for {age(one.since)}, pods ready {one.pods_text}"
+    return [head, *(f"  {title:<9} {text}" for title, text in rows)]
+
+
+def _document(one: "Standing") -> dict[str, object]:
+    return {
+        "run": one.run_id,
+        "host": one.host_id or None,
+        "where": one.where,
+        "since": one.since,
+        "ownerPid": one.owner.pid if one.owner else None,
+        "namespace": one.namespace,
+        "pods": one.pods_text,
+        "kubeconfig": str(one.kubeconfig),
+        "prometheus": one.prometheus_url or None,
+        "clusters": one.clusters(),
+    }
+
+
+def collect_garbage(
+    run_id: Annotated[str, typer.Option("--run", metavar="ID", help="Remove what is left of this run.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Remove all that killed runners left.")] = False,
+    context: Annotated[
+        str, typer.Option("--context", metavar="NAME", help="Look on this kube context too, by the runs' label.")
+    ] = "",
+) -> None:
+    """Find what killed runners left, and remove it; without --run or --all it is only listed.
+
+    Nothing of a run whose runner lives is touched. What was left up on purpose goes only with --run.
+    """
+    import asyncio
+
+    if run_id and everything:
+        raise UsageError("--run and --all exclude each other")
+    asyncio.run(_collect_garbage(run_id, everything, context))
+
+
+async def _collect_garbage(run_id: str, everything: bool, context: str) -> None:
+    import tempfile
+
+    from scaletest.cli.tools import provide_toolchain
+    from scaletest.run.contexts import copy_context
+    from scaletest.run.leftovers import cluster_leftovers, leftovers_of_run, local_leftovers
+
+    toolchain = await provide_toolchain(["helm", "kubectl"])
+    helm = toolchain.path("helm")
+    with tempfile.TemporaryDirectory(prefix="scaletest-gc-") as scratch:
+        found = list(leftovers_of_run(run_id, helm) if run_id else local_leftovers(helm))
+        if context:
+            kubeconfig = Path(scratch) / "kubeconfig"
+            await copy_context(toolchain.path("kubectl"), context, kubeconfig)
+            known = {leftover.name for leftover in found}
+            on_cluster = await cluster_leftovers(kubeconfig, Path(scratch), helm, run_id)
+            found += [leftover for leftover in on_cluster if leftover.name not in known]
+        if not found:
+            typer.echo(f"nothing is left of {run_id}" if run_id else "nothing is left behind")
+            return
+        if not (run_id or everything):
+            typer.echo("\n".join(table([("RUN", "LEFT"), *((leftover.name, leftover.what) for leftover in found)])))
+            typer.echo("scaletest-runner gc --all removes it", err=True)
+            return
+        await _remove(found)
+
+
+async def _remove(found: "Iterable[Leftover]") -> None:
+    """All that can be removed goes, whatever else can not."""
+    stuck = []
+    for leftover in found:
+        try:
+            await leftover.remove()
+            typer.echo(f"removed  {leftover.name}: {leftover.what}")
+        except ScaletestError as error:
+            stuck.append(f"{leftover.name}: {error.message}")
+    if stuck:
+        raise Leftovers(f"could not be removed: {'; '.join(stuck)}")

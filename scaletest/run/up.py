@@ -1,0 +1,90 @@
+"""`up`: build a stage and leave it. If that fails, or is interrupted, keep the logs and leave nothing."""
+
+import asyncio
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scaletest.errors import Interrupted, Leftovers, ScaletestError
+from scaletest.run.blame import merged
+from scaletest.run.evidence import keep_logs, write_values
+from scaletest.run.ground import Ground, while_it_stands
+from scaletest.run.interrupts import Interrupts
+from scaletest.run.journal import Journal
+from scaletest.run.stage import Stage, StageOptions
+
+# What whoever plays with clusters that have no demand may buy.
+_PLAYGROUND_MACHINES = 60
+
+
+def resized(values: dict[str, Any], clusters: int | None, pods: int | None) -> dict[str, Any]:
+    """A plan's Helm values for another number of clusters, or of Pods over all of them.
+
+    Demand and machines are drawn in the pods (docs/adr/0008), so these few values are all there is to change.
+    Without Pods no machines would be drawn for them either, so there are some to buy.
+    """
+    count = clusters or values["kwok"]["clusterCount"]
+    before = values["kwok"]["clusterCount"] * values["loadProfile"]["target"]
+    total = before if pods is None else pods
+    target = math.ceil(total / count)
+    seeding = values["seeding"] | {"clusters": count}
+    if target == 0:
+        seeding["machines"] = {"configuredFraction": 0, "speculativeCount": _PLAYGROUND_MACHINES}
+        seeding.setdefault("seedArchetypes", values["loadProfile"]["archetypes"])
+    changes = {"kwok": {"clusterCount": count}, "loadProfile": {"target": target}}
+    return merged(values, changes) | {"seeding": seeding}
+
+
+class Up:
+    """`execute` once."""
+
+    def __init__(self, options: StageOptions, values: dict[str, Any], output: Path, journal: Journal) -> None:
+        self._stage = Stage(options, values, journal)
+        self._output = output
+        self._journal = journal
+        # The handler of SIGINT and its like.
+        self.interrupt = Interrupts(partial(journal.say, "stop"), "tearing down")
+
+    async def execute(self) -> None:
+        """Returns with every pod Ready, and the stage somebody else's to remove."""
+        self.interrupt.guard()
+        try:
+            try:
+                await self._build()
+            except asyncio.CancelledError:
+                self.interrupt.absorb()
+                await self._tear_down()
+                raise Interrupted("interrupted") from None
+            except BaseException:
+                self.interrupt.concluding = True
+                await self._tear_down()
+                raise
+        except asyncio.CancelledError:
+            self.interrupt.absorb()
+            await self._stage.force_down()
+            raise Interrupted("interrupted twice") from None
+
+    async def _build(self) -> None:
+        write_values(self._output / "rendered-values.yaml", self._stage.values)
+        await self._stage.check_chart()
+        ground = await self._stage.take_ground()
+        await while_it_stands(ground, self._build_on(ground))
+
+    async def _build_on(self, ground: Ground) -> None:
+        try:
+            api = await self._stage.install()
+        except ScaletestError:
+            if self._stage.api and ground.alive:
+                await keep_logs(self._stage.api, self._output / "logs", self._journal)
+            raise
+        await api.set_phase("settle")
+        await self._stage.keep()
+
+    async def _tear_down(self) -> None:
+        self._journal.say("teardown", "removing what was built")
+        try:
+            await self._stage.remove()
+            self._journal.say("teardown", "nothing is left behind")
+        except Leftovers as error:
+            self._journal.say("teardown", error.message, hint=error.hint)

@@ -1,0 +1,174 @@
+"""`up` brings a fleet that can be used, `down` leaves nothing; and no secret shows on the way."""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import ssl
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaletest.host.markers import command_of
+from scaletest.toolchain import ensure
+from tests.smoke.runs import HANG_SECONDS, listening_addresses, marked_processes
+
+NAMESPACE = "bigfleet-scaletest"
+DEPLOYMENT = ("create", "deployment", "visitor", "--image=any", "--replicas=3")
+# A signed token, or a key, on a command line or in a file that anyone may read.
+_TOKEN = re.compile(r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.")
+
+
+class Commands:
+    """Every command line that a process of this machine had while we looked."""
+
+    def __init__(self) -> None:
+        self.lines: set[str] = set()
+        self._seen: dict[int, list[str]] = {}
+
+    async def watch(self) -> None:
+        while True:
+            for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):  # noqa: PTH208
+                # The first look may come before the exec that puts the real command there.
+                if (command := command_of(pid)) != self._seen.get(pid):
+                    self._seen[pid] = command
+                    self.lines.add("\n".join(command))
+            await asyncio.sleep(0.02)
+
+
+class Stage:
+    """What `up` left."""
+
+    def __init__(self, state: Path, output: Path) -> None:
+        self._environ = os.environ | {"XDG_STATE_HOME": str(state)}
+        self.output = output
+        self.state = state
+        self.commands = Commands()
+        self._kubectl = asyncio.run(ensure(["kubectl"])).path("kubectl")
+
+    async def runner(self, *arguments: str) -> str:
+        return await self._run(sys.executable, "-m", "scaletest.cli", *arguments)
+
+    async def kubectl(self, kubeconfig: str, *arguments: str) -> str:
+        return await self._run(str(self._kubectl), f"--kubeconfig={kubeconfig}", *arguments)
+
+    async def _run(self, *command: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *command, env=self._environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        screen, _ = await asyncio.wait_for(process.communicate(), HANG_SECONDS)
+        assert process.returncode == 0, screen.decode()
+        return screen.decode()
+
+    async def up(self) -> None:
+        watching = asyncio.create_task(self.commands.watch())
+        try:
+            await self.runner("up", "--profile", "smoke", "--output", str(self.output))
+        finally:
+            watching.cancel()
+
+    def status(self) -> dict[str, Any]:
+        [one] = json.loads(asyncio.run(self.runner("status", "-o", "json")))
+        return dict(one)
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(asyncio.run(self.kubectl(self.status()["kubeconfig"], "-n", NAMESPACE, "get", *arguments)))
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    base = tmp_path_factory.mktemp("up")
+    made = Stage(base / "state", base / "results")
+    asyncio.run(made.up())
+    yield made
+    if list(made.state.glob("*/hosts/*")):
+        asyncio.run(made.runner("down"))
+
+
+def test_every_pod_is_ready(stage: Stage) -> None:
+    pods = stage.get("pods", "-o", "json")["items"]
+    ready = {
+        pod["metadata"]["name"]
+        for pod in pods
+        for condition in pod["status"]["conditions"]
+        if condition["type"] == "Ready" and condition["status"] == "True"
+    }
+    assert len(ready) == len(pods) == 7
+    assert stage.status()["pods"] == "7/7"
+    assert stage.status()["ownerPid"] is None
+
+
+def test_logs_can_be_read(stage: Stage) -> None:
+    kubeconfig = stage.status()["kubeconfig"]
+    log = asyncio.run(stage.kubectl(kubeconfig, "-n", NAMESPACE, "logs", "kwok-cluster-0", "-c", "apiserver"))
+    assert "control plane is ready" in log
+
+
+def test_a_deployment_in_a_kwok_cluster_gets_running_pods(stage: Stage) -> None:
+    async def deploy() -> None:
+        kubeconfig = (await stage.runner("host", "kubeconfig", "--cluster", "1")).strip()
+        await stage.kubectl(kubeconfig, *DEPLOYMENT)
+        running = ("wait", "deployment/visitor", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=180s")
+        await stage.kubectl(kubeconfig, *running)
+
+    asyncio.run(deploy())
+
+
+def test_prometheus_reaches_every_target(stage: Stage) -> None:
+    status = stage.status()
+    identity = Path(status["kubeconfig"]).parent / "runner"
+    tls = ssl.create_default_context(cafile=str(identity / "ca.crt"))
+    tls.load_cert_chain(identity / "tls.crt", identity / "tls.key")
+
+    async def health() -> list[tuple[str, str]]:
+        def ask() -> Any:
+            with urllib.request.urlopen(f"{status['prometheus']}/api/v1/targets?state=active", context=tls) as answer:
+                return json.load(answer)
+
+        targets = (await asyncio.to_thread(ask))["data"]["activeTargets"]
+        return [(target["scrapeUrl"], target["health"]) for target in targets]
+
+    async def until_scraped() -> list[tuple[str, str]]:
+        # Control planes are scraped every 30 s; before the first time a target is `unknown`.
+        async with asyncio.timeout(90):
+            while any(state == "unknown" for _, state in found) or not found:
+                await asyncio.sleep(1)
+                found[:] = await health()
+        return found
+
+    found: list[tuple[str, str]] = []
+    asyncio.run(until_scraped())
+    # shard, provider, coordinator and issuer, and five in each of two clusters
+    assert len(found) >= 13
+    assert [target for target in found if target[1] != "up"] == []
+
+
+def test_no_secret_is_on_a_command_line_or_in_the_results(stage: Stage) -> None:
+    secret = stage.get("secret", "bigfleet-ca", "-o", "json")["data"]["ca.key"]
+    body = base64.b64decode(secret).decode().splitlines()[1:-1]
+    lines = "\n".join(stage.commands.lines)
+    assert "upgrade\nscaletest" in lines, "Helm was not seen: nobody looked"
+    assert "kube-apiserver" in lines
+    kept = "".join(path.read_text(errors="replace") for path in stage.output.rglob("*") if path.is_file())
+    for text in (lines, kept):
+        assert "PRIVATE KEY" not in text
+        assert not _TOKEN.search(text)
+        assert not any(line in text for line in [*body, secret])
+
+
+def test_down_leaves_nothing_but_results(stage: Stage) -> None:
+    status = stage.status()
+    asyncio.run(stage.runner("down", status["run"]))
+    assert not list(stage.state.glob("*/*/*"))
+    mine = f"SCALETEST_HOST={status['host']}".encode()
+    environments = [Path(f"/proc/{pid}/environ") for pid in marked_processes()]
+    assert not [path for path in environments if path.exists() and mine in path.read_bytes()]
+    network = status["where"].rsplit(".", 2)[0]
+    if not marked_processes():  # else another host may have claimed the network since
+        assert [address for address in listening_addresses() if address.startswith(f"{network}.")] == []
+    assert {path.name for path in stage.output.iterdir()} == {"events.jsonl", "rendered-values.yaml"}

@@ -1,0 +1,104 @@
+"""`up` with another number of clusters or Pods than the profile's, and Ctrl-C."""
+
+import asyncio
+
+import pytest
+
+from scaletest.cluster.fleet import render_fleet
+from scaletest.model.loadprofile import LoadProfile, Seeding
+from scaletest.run import interrupts as module
+from scaletest.run.interrupts import Interrupts
+from scaletest.run.up import resized
+from tests.unit.plans import smoke_plan
+
+VALUES = smoke_plan().values("run")
+
+
+def machines(values: dict[str, object]) -> list[dict[str, object]]:
+    """What the provider's pod would draw from these values."""
+    load = LoadProfile.model_validate(values["loadProfile"])
+    return list(render_fleet(load, Seeding.model_validate(values["seeding"]))["machines"])
+
+
+def test_without_wishes_nothing_changes() -> None:
+    assert resized(VALUES, None, None) == VALUES
+
+
+def test_the_pods_are_shared_out_among_the_clusters() -> None:
+    values = resized(VALUES, 3, 100)
+    assert values["kwok"]["clusterCount"] == values["seeding"]["clusters"] == 3
+    assert values["loadProfile"]["target"] == 34
+    assert {entry["cluster"] for entry in machines(values) if "cluster" in entry} == {
+        f"kwok-cluster-{ordinal}" for ordinal in range(3)
+    }
+
+
+def test_more_clusters_share_the_same_pods() -> None:
+    assert resized(VALUES, 4, None)["loadProfile"]["target"] == 20
+
+
+def test_without_pods_no_cluster_holds_a_machine_but_some_can_be_bought() -> None:
+    drawn = machines(resized(VALUES, 3, 0))
+    assert drawn
+    assert {entry["state"] for entry in drawn} == {"Speculative"}
+    assert not any("cluster" in entry for entry in drawn)
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+async def interrupted(press: list[float], clock: Clock, *, concluding: bool = False) -> tuple[int, list[str]]:
+    """How often a task was cancelled by Ctrl-C at these times, and what was said."""
+    said: list[str] = []
+    interrupts = Interrupts(said.append, "tearing down")
+    interrupts.concluding = concluding
+    cancelled = 0
+
+    async def work() -> None:
+        nonlocal cancelled
+        interrupts.guard()
+        for moment in press:
+            clock.now = 100 + moment
+            interrupts()
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                interrupts.absorb()
+                cancelled += 1
+
+    await asyncio.create_task(work())
+    return cancelled, said
+
+
+async def test_the_first_and_the_second_ctrl_c_count_and_no_more(clock: Clock) -> None:
+    assert await interrupted([0, 1, 2, 3], clock) == (
+        2,
+        ["interrupted: tearing down (again to force)", "forced: tearing down at once"],
+    )
+
+
+async def test_signals_that_come_together_are_one(clock: Clock) -> None:
+    assert (await interrupted([0, 0.1, 0.2], clock))[0] == 1
+
+
+async def test_while_it_ends_already_only_the_second_one_cuts_it_short(clock: Clock) -> None:
+    assert (await interrupted([0], clock, concluding=True))[0] == 0
+    assert (await interrupted([0, 1], clock, concluding=True))[0] == 1
+
+
+async def test_a_cancellation_that_is_nobodys_ctrl_c_goes_on() -> None:
+    interrupts = Interrupts(lambda _: None, "tearing down")
+    interrupts.guard()
+    with pytest.raises(asyncio.CancelledError):
+        interrupts.absorb()
