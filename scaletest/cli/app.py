@@ -7,6 +7,7 @@ import typer
 from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
 from scaletest.cli.plan import show_plan
 from scaletest.cli.run import run
+from scaletest.cli.simulate import simulate_profile
 from scaletest.cli.tools import tools_app
 from scaletest.errors import ScaletestError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(run)
 app.command("plan")(show_plan)
+app.command("simulate")(simulate_profile)
 app.command("profiles")(list_profiles)
 app.command("substrates")(list_substrates)
 app.command("validate")(validate)
