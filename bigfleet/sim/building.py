@@ -20,7 +20,8 @@ from bigfleet.core.vectors import parse_vector
 from bigfleet.engine import ActionKind, EngineOptions
 from bigfleet.provider.latency import Latency
 from bigfleet.sim import faults, scenario, workloads
-from bigfleet.sim.cluster import Cluster, ClusterModel, PodClass
+from bigfleet.sim.cluster import Cluster, ClusterModel
+from bigfleet.sim.pods import PodClass
 from bigfleet.sim.provider import ProviderModel
 from bigfleet.sim.shard import ShardModel
 from bigfleet.sim.simulation import Model, Simulation
@@ -152,7 +153,7 @@ def _maker(work: scenario.WorkloadSection, priority: int) -> Callable[[str], Pod
 
     def make(name: str) -> PodClass:
         group = f"{_GANG_KEYS[work.gang]}\x00workload={name},;" if work.gang else ""
-        return PodClass(profile, resources, group, spread_group=work.name)
+        return PodClass(profile, resources, group, kind=work.name)
 
     return make
 

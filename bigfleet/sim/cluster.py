@@ -9,9 +9,10 @@ import numpy as np
 
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Profile, WhenUnsatisfiable
-from bigfleet.core.vectors import Vector, add, largest, scaled
-from bigfleet.sim.placement import Ints, Mask, Nodes
+from bigfleet.core.vectors import add, largest, scaled
+from bigfleet.sim.placement import Ints
+from bigfleet.sim.pods import Controller, PodClass
+from bigfleet.sim.scheduling import Scheduler
 from bigfleet.sim.timeline import Rank, Timeline
 
 # How often a draw may meet a Pod that is not alive before it is given up.
@@ -32,44 +33,14 @@ class ClusterModel:
     lost_pod_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class PodClass:
-    """What each Pod of a controller asks for. `profile` holds Same for a gang, whose members share `group`."""
-
-    profile: Profile
-    resources: Vector
-    group: str = ""
-    # Pods that a hard spread counts together; the controller's own if empty.
-    spread_group: str = ""
-
-
-class Controller:
-    """Keeps a number of equal Pods alive. Pods are counted, not named."""
-
-    def __init__(self, name: str, pod: PodClass, replicas: int, vector: Ints) -> None:
-        self.name = name
-        self.pod = pod
-        self.replicas = replicas
-        self.pending = replicas
-        self.placed: Counter[str] = Counter()
-        self.bound = 0
-        # Pods that ended and whose replacement does not exist yet.
-        self.missing = 0
-        self.vector = vector
-        self.spread_group = pod.spread_group or name
-
-    @property
-    def alive(self) -> int:
-        return self.bound + self.pending
-
-
 class Cluster:
     """Demand and nodes of one cluster."""
 
     def __init__(self, name: str, timeline: Timeline, dimensions: Sequence[str], model: ClusterModel) -> None:
         self.name = name
         self.controllers: dict[str, Controller] = {}
-        self.nodes = Nodes(dimensions)
+        self.scheduler = Scheduler(dimensions)
+        self.nodes = self.scheduler.nodes
         # Pods that lost their place: by reclaim or preemption, and with a broken machine.
         self.evicted = 0
         self.killed = 0
@@ -78,8 +49,6 @@ class Cluster:
         self._timeline = timeline
         self._model = model
         self._hosts: dict[str, set[Controller]] = {}
-        # Group → topology key → Pods by domain, for those groups in which a hard spread asks for it.
-        self._spread: dict[str, dict[str, Counter[str]]] = {}
         self._waiting: dict[Controller, None] = {}
         self._rollup: list[Need] | None = None
         # By prefix: controllers, and their replicas added up, to draw a Pod from.
@@ -106,8 +75,7 @@ class Cluster:
         controller = Controller(name, pod, replicas, self.nodes.vector(pod.resources))
         self.controllers[name] = controller
         self._waiting[controller] = None
-        for key, _ in _hard_spread(pod.profile):
-            self._count_spread(controller, key)
+        self.scheduler.note(controller, self.controllers.values())
         self._changed(anew=True)
 
     def scale(self, name: str, replicas: int) -> None:
@@ -251,103 +219,36 @@ class Cluster:
         self._waiting[controller] = None
         self._changed()
         if bind:
-            self.bind()
+            self.bind(only=controller)
 
     def _leave(self, controller: Controller, node: str) -> None:
         controller.placed[node] -= 1
         controller.bound -= 1
-        self.nodes.release(node, controller.vector)
-        self._note_spread(controller, node, -1)
+        self.scheduler.leave(controller, node)
         if not controller.placed[node]:
             del controller.placed[node]
             self._hosts[node].discard(controller)
 
-    def bind(self, whole_gangs: bool = False) -> None:
-        """Place what waits, most important first.
+    def bind(self, only: Controller | None = None) -> None:
+        """Let the scheduler place what waits (or one controller's Pods)."""
+        self._settle(self.scheduler.schedule([only] if only else list(self._waiting)))
 
-        `whole_gangs`: a gang begins where all of it finds room; small domains and large gangs choose first.
-        """
+    def fill(self, label: str = "") -> None:
+        """Place the first Pods as a load-driver does that binds them itself: see Scheduler.fill."""
+        if label:
+            self._settle(self.scheduler.fill(list(self._waiting), label))
+        self._settle(self.scheduler.fill(list(self._waiting), ""))
 
-        def turn(one: Controller) -> tuple[int, int, int, str]:
-            domains = self._domains_of(one) if whole_gangs else 0
-            return -one.pod.profile.priority, -domains, -one.pending if domains else 0, one.name
-
-        for controller in sorted(self._waiting, key=turn):
-            for node in self._places(controller, whole_gangs):
-                controller.placed[node] += 1
-                controller.bound += 1
-                controller.pending -= 1
-                self._hosts[node].add(controller)
-                self._note_spread(controller, node, 1)
-                if not self._model.request_per_pod:
-                    self._changed()
+    def _settle(self, places: Iterator[tuple[Controller, str]]) -> None:
+        for controller, node in places:
+            controller.placed[node] += 1
+            controller.bound += 1
+            controller.pending -= 1
+            self._hosts[node].add(controller)
             if not controller.pending:
-                del self._waiting[controller]
-
-    def _domains_of(self, controller: Controller) -> int:
-        """How many domains a gang could be in; 0 for what is no gang."""
-        same = controller.pod.profile.same
-        return len(set(self.nodes.domains(same.key)) - {None}) if same else 0
-
-    def _places(self, controller: Controller, whole_gangs: bool) -> Iterator[str]:
-        profile, pod = controller.pod.profile, controller.vector
-        candidates = self.nodes.matching(profile)
-        spread = _hard_spread(profile)
-        if profile.same:
-            key = profile.same.key
-            domain = self._domain(next(iter(controller.placed)), key) if controller.placed else None
-            if domain is None and whole_gangs:
-                domain = self.nodes.roomiest_domain(candidates, key, pod, controller.pending)
-            if domain is None:
-                # Like the scheduler: the first member goes anywhere, the others must follow.
-                first = self.nodes.place(pod, 1, candidates)
-                yield from first
-                if not first or not controller.pending:
-                    return
-                domain = self._domain(first[0], key)
-            yield from self.nodes.place(pod, controller.pending, candidates & (self.nodes.domains(key) == domain))
-        elif spread:
-            for _ in range(controller.pending):
-                node = next(iter(self.nodes.place(pod, 1, self._allowed(controller, candidates))), None)
-                if node is None:
-                    return
-                yield node
-        else:
-            yield from self.nodes.place(pod, controller.pending, candidates)
-
-    def _allowed(self, controller: Controller, candidates: Mask) -> Mask:
-        """The candidates whose domains may take one more Pod without breaking a hard spread."""
-        allowed = candidates
-        for key, skew in _hard_spread(controller.pod.profile):
-            domains, counts = self.nodes.domains(key), self._spread[controller.spread_group][key]
-            values = {value for value in domains[candidates] if value is not None}
-            least = min((counts[value] for value in values), default=0)
-            full = {value for value in values if counts[value] + 1 - least > skew}
-            allowed = allowed & np.array([value is not None and value not in full for value in domains], np.bool_)
-        return allowed
-
-    def _count_spread(self, controller: Controller, key: str) -> None:
-        """From now on, count the Pods of a spread group by domain, those without the constraint too."""
-        group = controller.spread_group
-        if key in self._spread.get(group, ()):
-            return
-        counts = self._spread.setdefault(group, {})[key] = Counter()
-        for other in self.controllers.values():
-            if other.spread_group == group:
-                for node, number in other.placed.items():
-                    counts[str(self._domain(node, key))] += number
-
-    def _note_spread(self, controller: Controller, node: str, change: int) -> None:
-        for key, counts in self._spread.get(controller.spread_group, {}).items():
-            counts[str(self._domain(node, key))] += change
-
-    def _domain(self, node: str, key: str) -> str | None:
-        machine = self.nodes.machines[self.nodes.rows[node]]
-        return machine.attribute(key) if machine else None
-
-
-def _hard_spread(profile: Profile) -> list[tuple[str, int]]:
-    return [(s.topology_key, s.max_skew) for s in profile.spread if s.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]
+                self._waiting.pop(controller, None)
+            if not self._model.request_per_pod:
+                self._changed()
 
 
 def _pick(placed: Counter[str], random: Random | None) -> str:

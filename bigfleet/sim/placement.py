@@ -54,7 +54,7 @@ class Nodes:
         for profile, mask in self._matching.values():
             mask[row] = profile.matches(machine.attribute)
         for key, domains in self._domains.items():
-            domains[row] = machine.attribute(key)
+            domains[row] = machine.attribute(key) or ""
 
     def close(self, machine_id: str) -> None:
         """No more Pods for this node; those that it has keep their place."""
@@ -86,30 +86,33 @@ class Nodes:
         return known[1] & self._alive
 
     def domains(self, key: str) -> NDArray[Any]:
-        """The domain of each row; None where a node has none."""
+        """The domain of each row; empty where a node has none."""
         known = self._domains.get(key)
         if known is None:
-            known = np.full(len(self._alive), None, object)
+            known = np.full(len(self._alive), "", object)
             for row, machine in enumerate(self.machines):
-                known[row] = machine.attribute(key) if machine else None
+                known[row] = (machine.attribute(key) or "") if machine else ""
             self._domains[key] = known
         return known
 
-    def roomiest_domain(self, candidates: Mask, key: str, pod: Ints, count: int) -> str | None:
+    def roomiest_domain(self, candidates: Mask, key: str, pod: Ints, count: int) -> str:
         """The domain that holds `count` Pods, the fullest such first; if there is none, that with most room."""
         domains, asked = self.domains(key), pod > 0
         rooms: dict[str, int] = {}
         for row in np.flatnonzero(candidates):
             free = self._capacity[row, asked] - self._used[row, asked]
-            if domains[row] is not None:
+            if domains[row]:
                 rooms[domains[row]] = rooms.get(domains[row], 0) + max(0, int((free // pod[asked]).min()))
         enough = {value: room for value, room in rooms.items() if room >= count}
         if enough:
             return min(enough, key=lambda value: (enough[value], value))
-        return min(rooms, key=lambda value: (-rooms[value], value), default=None)
+        return min(rooms, key=lambda value: (-rooms[value], value), default="")
 
     def place(self, pod: Ints, count: int, candidates: Mask) -> list[str]:
-        """Put up to `count` equal Pods on the candidates, one after the other, each where least is allocated."""
+        """Put up to `count` equal Pods on the candidates, one after the other, each where least is allocated then.
+
+        In permille, summed over the dimensions: whole numbers, so the same on every machine.
+        """
         fits = candidates & (self._capacity - self._used >= pod).all(axis=1)
         rows = np.flatnonzero(fits)
         if not len(rows):
@@ -119,38 +122,50 @@ class Nodes:
         return self._place_many(pod, count, rows)
 
     def _place_few(self, pod: Ints, count: int, rows: Ints) -> list[str]:
+        capacity = self._capacity[rows]
         placed: list[str] = []
         for _ in range(count):
-            scores = self._scores(rows)
-            fits = (self._capacity[rows] - self._used[rows] >= pod).all(axis=1)
-            scores = np.where(fits, scores, _NOWHERE)
+            after = self._used[rows] + pod
+            scores = (after * 1000 // np.maximum(capacity, 1)).sum(axis=1)
+            scores[(after > capacity).any(axis=1)] = _NOWHERE
             best = int(scores.argmin())
             if scores[best] == _NOWHERE:
                 break
-            placed.append(self._put(int(rows[best]), pod))
+            self._used[rows[best]] += pod
+            placed.append(self._id(int(rows[best])))
         return placed
 
     def _place_many(self, pod: Ints, count: int, rows: Ints) -> list[str]:
-        heap = [(int(score), int(row)) for score, row in zip(self._scores(rows), rows, strict=True)]
+        """The same, in plain numbers with a heap: many Pods at once would pay for numpy at each."""
+        wanted = pod.tolist()
+        capacity = {int(row): self._capacity[row].tolist() for row in rows}
+        used = {int(row): self._used[row].tolist() for row in rows}
+
+        def score(row: int) -> int | None:
+            total = 0
+            for have, taken, more in zip(capacity[row], used[row], wanted, strict=True):
+                if taken + more > have:
+                    return None
+                total += (taken + more) * 1000 // max(have, 1)
+            return total
+
+        heap = [(first, row) for row in used if (first := score(row)) is not None]
         heapq.heapify(heap)
         placed: list[str] = []
         while heap and len(placed) < count:
             _, row = heap[0]
-            if (self._capacity[row] - self._used[row] < pod).any():
+            used[row] = [taken + more for taken, more in zip(used[row], wanted, strict=True)]
+            placed.append(self._id(row))
+            following = score(row)
+            if following is None:
                 heapq.heappop(heap)
-                continue
-            placed.append(self._put(row, pod))
-            heapq.heapreplace(heap, (int(self._scores(np.array([row]))[0]), row))
+            else:
+                heapq.heapreplace(heap, (following, row))
+        for row, taken in used.items():
+            self._used[row] = taken
         return placed
 
-    def _scores(self, rows: Ints) -> Ints:
-        """Permille allocated, summed over the dimensions: whole numbers, so the same on every machine."""
-        capacity = np.maximum(self._capacity[rows], 1)
-        scores: Ints = (self._used[rows] * 1000 // capacity).sum(axis=1)
-        return scores
-
-    def _put(self, row: int, pod: Ints) -> str:
-        self._used[row] += pod
+    def _id(self, row: int) -> str:
         machine = self.machines[row]
         if machine is None:
             raise RuntimeError(f"row {row} has no node")
@@ -179,5 +194,5 @@ class Nodes:
             for name, (profile, mask) in self._matching.items()
         }
         self._domains = {
-            key: np.concatenate([domains, np.full(more, None, object)]) for key, domains in self._domains.items()
+            key: np.concatenate([domains, np.full(more, "", object)]) for key, domains in self._domains.items()
         }

@@ -54,14 +54,12 @@ class Simulation:
         """Numbers of their own for each purpose, so that a change in one does not shift the others."""
         return Random(f"{self.model.seed}/{purpose}")
 
-    def prepare(self, whole_gangs: bool = False) -> None:
-        """Let the shard list its fleet and the clusters bind what they can: the moment before the first cycle."""
+    def prepare(self) -> None:
+        """Let the shard list its fleet, and the clusters learn of their nodes; no Pod is placed yet."""
         self.shard.reconcile()
         for machine in self.shard.machines.values():
             if machine.state is MachineState.CONFIGURED and machine.cluster in self.clusters:
                 self.clusters[machine.cluster].node_ready(machine)
-        for cluster in self.clusters.values():
-            cluster.bind(whole_gangs)
         self.shard.operators.update(self.clusters)
 
     def start(self) -> None:
@@ -76,11 +74,15 @@ class Simulation:
     def run(self) -> None:
         """From the beginning to the end."""
         self.prepare()
+        for cluster in self.clusters.values():
+            cluster.bind()
         self.start()
         self.timeline.run_until(self.seconds)
 
     def _report(self, cluster: Cluster, when: float) -> None:
         def report() -> None:
+            # What found no place when its Pod came may find one now: Pods have left since.
+            cluster.bind()
             needs = cluster.rollup()
             if not cluster.partitioned and self.shard.receive(cluster.name, needs):
                 self.on_rollup(cluster.name, len(needs))

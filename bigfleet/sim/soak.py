@@ -9,7 +9,7 @@ from bigfleet.core.requirements import RACK_KEY, Operator, Profile, Requirement
 from bigfleet.engine import ActionKind
 from bigfleet.provider.latency import Latency
 from bigfleet.sim import faults
-from bigfleet.sim.cluster import PodClass
+from bigfleet.sim.pods import PodClass
 from bigfleet.sim.provider import ProviderModel
 from bigfleet.sim.shard import ShardModel
 from bigfleet.sim.simulation import Model, Simulation

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from bigfleet.sim.cluster import Cluster, PodClass
+from bigfleet.sim.cluster import Cluster
+from bigfleet.sim.pods import PodClass
 from bigfleet.sim.simulation import Simulation
 from bigfleet.sim.timeline import Rank
 

@@ -10,6 +10,7 @@ from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine import ActionKind
 from bigfleet.sim.recorder import Recorder
 from bigfleet.sim.simulation import Simulation
+from scaletest.cluster.manifests import ARCHETYPE_LABEL
 from scaletest.errors import NotSteady
 from scaletest.model.plan import Plan
 from scaletest.run.gates import RECLAIM_QUIET_SECONDS, GateRecord, Reading, all_gates, judge
@@ -62,8 +63,13 @@ def simulate(plan: Plan, progress: Progress = lambda _phase, _done, _all: None) 
     """Run the plan in virtual time; raises NotSteady if it would not settle within its budget."""
     budget = plan.ramp_budget_seconds
     simulation = virtual_fleet(plan, budget + plan.soak_seconds)
-    # With preBind the load-driver places the fill itself, gangs whole.
-    simulation.prepare(whole_gangs=plan.profile.seed.bound_at_start > 0)
+    simulation.prepare()
+    for cluster in simulation.clusters.values():
+        if plan.profile.seed.bound_at_start > 0:
+            # With preBind the load-driver places the fill itself, on the machines that were seeded for it.
+            cluster.fill(ARCHETYPE_LABEL)
+        else:
+            cluster.bind()
     simulation.start()
     _settle(simulation, plan, progress)
     return _soak(simulation, plan, progress)

@@ -12,7 +12,8 @@ from bigfleet.podcontroller.request import translate
 from bigfleet.provider.latency import Latencies, Latency
 from bigfleet.shard.convert import assignment_from_metadata
 from bigfleet.sim import faults, workloads
-from bigfleet.sim.cluster import Cluster, ClusterModel, PodClass
+from bigfleet.sim.cluster import Cluster, ClusterModel
+from bigfleet.sim.pods import PodClass
 from bigfleet.sim.provider import ProviderModel
 from bigfleet.sim.simulation import Model, Simulation
 from bigfleet.sim.timeline import Rank
@@ -86,9 +87,7 @@ def pods_of(workload: Workload) -> PodClass:
     """What each Pod asks for, by the way that a real Pod takes: manifest, CapacityRequest, roll-up."""
     template = manifest_of(workload)["spec"]["template"]
     contribution = contribution_of(translate(template, {}).spec)
-    return PodClass(
-        contribution.profile, dict(contribution.amounts), contribution.group, spread_group=workload.archetype.name
-    )
+    return PodClass(contribution.profile, dict(contribution.amounts), contribution.group, kind=workload.archetype.name)
 
 
 def start_soak(simulation: Simulation, plan: Plan) -> None:

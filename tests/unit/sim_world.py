@@ -16,7 +16,8 @@ from bigfleet.core.requirements import (
 )
 from bigfleet.engine import ActionKind, EngineOptions
 from bigfleet.provider.latency import Latency
-from bigfleet.sim.cluster import Cluster, ClusterModel, PodClass
+from bigfleet.sim.cluster import Cluster, ClusterModel
+from bigfleet.sim.pods import PodClass
 from bigfleet.sim.provider import ProviderModel
 from bigfleet.sim.shard import ShardModel
 from bigfleet.sim.simulation import Model, Simulation

@@ -1,9 +1,10 @@
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from bigfleet.core.machines import MachineState
-from bigfleet.core.requirements import RACK_KEY, ZONE_KEY
+from bigfleet.core.requirements import RACK_KEY
 from bigfleet.sim.cluster import ClusterModel
 from tests.unit.sim_world import lone_cluster, machine, pod
 
@@ -47,15 +48,24 @@ def test_a_gang_follows_its_first_member_or_waits() -> None:
 def test_a_gang_that_is_placed_whole_begins_where_all_of_it_fits() -> None:
     cluster, _ = lone_cluster(machine(0, READY, "c"), machine(1, READY, "c"), machine(7, READY, "c"))
     cluster.create("gang", pod(cores=4, gang=RACK_KEY), 2)
-    cluster.bind(whole_gangs=True)
+    cluster.fill()
     assert dict(cluster.controllers["gang"].placed) == {"m-001": 1, "m-007": 1}
+
+
+def test_the_first_fill_goes_to_the_nodes_that_are_meant_for_it_then_anywhere() -> None:
+    mine = replace(machine(1, READY, "c"), labels={"for": "web"})
+    cluster, _ = lone_cluster(machine(0, READY, "c"), mine)
+    cluster.create("web", pod(), 5)
+    cluster.fill("for")
+    assert dict(cluster.controllers["web"].placed) == {"m-001": 4, "m-000": 1}
 
 
 def test_a_hard_spread_leaves_pods_pending_rather_than_skewed() -> None:
     cluster, _ = lone_cluster(machine(0, READY, "c"), machine(3, READY, "c"), machine(1, READY, "c", cores=1))
     cluster.create("api", pod(skew=1), 5)
     cluster.bind()
-    zones = {zone: cluster._spread["api"][ZONE_KEY][zone] for zone in ("zone-a", "zone-b")}
+    placed = cluster.controllers["api"].placed
+    zones = {"zone-a": placed["m-000"] + placed["m-003"], "zone-b": placed["m-001"]}
     assert zones == {"zone-a": 2, "zone-b": 1}
     assert cluster.pending == 2
 
