@@ -136,31 +136,28 @@ class Nodes:
         return placed
 
     def _place_many(self, pod: Ints, count: int, rows: Ints) -> list[str]:
-        """The same, in plain numbers with a heap: many Pods at once would pay for numpy at each."""
+        """The same with a heap, and plain numbers for the rows that are used: numpy would cost more at each Pod."""
         wanted = pod.tolist()
-        capacity = {int(row): self._capacity[row].tolist() for row in rows}
-        used = {int(row): self._used[row].tolist() for row in rows}
-
-        def score(row: int) -> int | None:
-            total = 0
-            for have, taken, more in zip(capacity[row], used[row], wanted, strict=True):
-                if taken + more > have:
-                    return None
-                total += (taken + more) * 1000 // max(have, 1)
-            return total
-
-        heap = [(first, row) for row in used if (first := score(row)) is not None]
+        scores = ((self._used[rows] + pod) * 1000 // np.maximum(self._capacity[rows], 1)).sum(axis=1)
+        heap = list(zip(scores.tolist(), rows.tolist(), strict=True))
         heapq.heapify(heap)
+        used: dict[int, list[int]] = {}
+        capacity: dict[int, list[int]] = {}
         placed: list[str] = []
         while heap and len(placed) < count:
             _, row = heap[0]
-            used[row] = [taken + more for taken, more in zip(used[row], wanted, strict=True)]
+            if row not in used:
+                used[row], capacity[row] = self._used[row].tolist(), self._capacity[row].tolist()
+            taken = used[row] = [before + more for before, more in zip(used[row], wanted, strict=True)]
             placed.append(self._id(row))
-            following = score(row)
-            if following is None:
-                heapq.heappop(heap)
+            score = 0
+            for have, now, more in zip(capacity[row], taken, wanted, strict=True):
+                if now + more > have:
+                    heapq.heappop(heap)
+                    break
+                score += (now + more) * 1000 // (have or 1)
             else:
-                heapq.heapreplace(heap, (following, row))
+                heapq.heapreplace(heap, (score, row))
         for row, taken in used.items():
             self._used[row] = taken
         return placed

@@ -1,7 +1,11 @@
 """The scheduler of one cluster: filter by affinity, then the gang's domain or the spread, then least allocated."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from operator import and_, or_
+
+import numpy as np
 
 from bigfleet.core.requirements import Profile, WhenUnsatisfiable
 from bigfleet.sim.placement import Mask, Nodes
@@ -96,24 +100,25 @@ class Scheduler:
                 domain = self.domain(next(iter(controller.placed)), key)
                 yield from self.nodes.place(pod, controller.pending, candidates & (self.nodes.domains(key) == domain))
         elif hard_spread(profile):
+            terms = [self._term(controller, candidates, key, skew) for key, skew in hard_spread(profile)]
             for _ in range(controller.pending):
-                node = next(iter(self.nodes.place(pod, 1, self._allowed(controller, candidates))), None)
+                node = next(iter(self.nodes.place(pod, 1, reduce(and_, (term() for term in terms)))), None)
                 if node is None:
                     return
                 yield node
         else:
             yield from self.nodes.place(pod, controller.pending, candidates)
 
-    def _allowed(self, controller: Controller, candidates: Mask) -> Mask:
-        """The candidates whose domains may take one more Pod without breaking a hard spread."""
-        allowed = candidates
-        for key, skew in hard_spread(controller.pod.profile):
-            domains, counts = self.nodes.domains(key), self._spread[controller.kind][key]
-            values = set(domains[candidates]) - {""}
-            least = min((counts[value] for value in values), default=0)
-            for value in values | {""}:
-                if not value or counts[value] + 1 - least > skew:
-                    allowed = allowed & (domains != value)
+    def _term(self, controller: Controller, candidates: Mask, key: str, skew: int) -> Callable[[], Mask]:
+        """Tells, again and again, which candidates may take one more Pod without breaking one hard spread."""
+        domains, counts = self.nodes.domains(key), self._spread[controller.kind][key]
+        inside = {value: candidates & (domains == value) for value in sorted(set(domains[candidates]) - {""})}
+
+        def allowed() -> Mask:
+            least = min((counts[value] for value in inside), default=0)
+            open_ones = (mask for value, mask in inside.items() if counts[value] + 1 - least <= skew)
+            return reduce(or_, open_ones, np.zeros_like(candidates))
+
         return allowed
 
     def _domains_of(self, controller: Controller) -> int:
