@@ -73,7 +73,7 @@ class Shard:
         self._touched: dict[str, Operator] = {}
         self._planned = math.inf
         self._last_cycle = -math.inf
-        self._watching = False
+        self._look_at = math.inf
 
     @property
     def in_flight(self) -> int:
@@ -122,21 +122,24 @@ class Shard:
         self._timeline.at(when, Rank.CYCLE, due)
 
     def _watch(self) -> None:
-        if self._model.lockstep or self._watching:
+        """Look again soon while something is in flight, or when a machine that backs off may be tried."""
+        if self._model.lockstep:
             return
-        waits = min(self._decider.next_retry(), _WATCH_SECONDS if self.in_flight else math.inf)
-        if waits == math.inf:
+        retry = self._decider.next_retry()
+        waits = min(retry, _WATCH_SECONDS if self.in_flight else math.inf)
+        when = self._timeline.now + waits
+        if when >= self._look_at:
             return
-        self._watching = True
-        retry = self._decider.next_retry() <= waits
+        self._look_at = when
 
         def look() -> None:
-            self._watching = False
-            if self.reconcile() or retry:
-                self._wake()
-            self._watch()
+            if self._look_at == when:
+                self._look_at = math.inf
+                if self.reconcile() or retry <= waits:
+                    self._wake()
+                self._watch()
 
-        self._timeline.after(waits, Rank.CYCLE, look)
+        self._timeline.at(when, Rank.CYCLE, look)
 
     # --- one cycle ----------------------------------------------------------------------------------------------
 

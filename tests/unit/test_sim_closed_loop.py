@@ -8,7 +8,7 @@ from bigfleet.engine import ActionKind
 from bigfleet.sim import faults, workloads
 from bigfleet.sim.cluster import ClusterModel
 from bigfleet.sim.simulation import Simulation
-from tests.unit.sim_world import CYCLE, fleet, pod, run_cycles, simulate
+from tests.unit.sim_world import CYCLE, fleet, machine, pod, run_cycles, simulate
 
 DEMAND = {
     "one": {"web": (pod(), 20), "gang": (pod(cores=4, gang=RACK_KEY), 3)},
@@ -113,6 +113,16 @@ def test_refused_calls_are_tried_again_and_do_not_empty_the_quota() -> None:
     run_cycles(simulation, 30)
     assert simulation.recorder.actions == {ActionKind.PROVISION: 5, ActionKind.BOOTSTRAP: 5}
     assert simulation.clusters["one"].pending == 0
+
+
+def test_machines_in_flight_are_looked_at_every_second_while_others_back_off() -> None:
+    machines = [*fleet(3), *(machine(number, MachineState.SPECULATIVE) for number in range(3, 20))]
+    simulation = simulate(machines, WEB, dwell_cycles={ActionKind.BOOTSTRAP: 1}, lockstep=False)
+    faults.refuse(simulation, 0, 200, [ActionKind.PROVISION], "rate limit")
+    faults.lose_at(simulation, 60.5, share=0, number=1, vanish=False)
+    run_cycles(simulation, 40)
+    assert simulation.shard.states[MachineState.CONFIGURED] == 5
+    assert max(simulation.shard.configure_seconds) <= CYCLE + 1
 
 
 def test_a_machine_that_fails_is_repaired_and_used_again() -> None:
