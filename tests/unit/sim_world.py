@@ -62,7 +62,7 @@ def simulate(
     demand: Mapping[str, Mapping[str, tuple[PodClass, int]]],
     *,
     cluster: ClusterModel | None = None,
-    dwell_cycles: Mapping[ActionKind, int] | None = None,
+    dwell_cycles: Mapping[ActionKind, float] | None = None,
     credits_creating: bool = True,
     repair_seconds: float = 0.0,
     lockstep: bool = True,

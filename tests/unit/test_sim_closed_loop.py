@@ -116,13 +116,16 @@ def test_refused_calls_are_tried_again_and_do_not_empty_the_quota() -> None:
 
 
 def test_machines_in_flight_are_looked_at_every_second_while_others_back_off() -> None:
-    machines = [*fleet(3), *(machine(number, MachineState.SPECULATIVE) for number in range(3, 20))]
-    simulation = simulate(machines, WEB, dwell_cycles={ActionKind.BOOTSTRAP: 1}, lockstep=False)
-    faults.refuse(simulation, 0, 200, [ActionKind.PROVISION], "rate limit")
-    faults.lose_at(simulation, 60.5, share=0, number=1, vanish=False)
+    machines = [*fleet(5), *(machine(number, MachineState.SPECULATIVE) for number in range(5, 20))]
+    demand = {"one": {"web": (pod(), 24)}}  # one machine more than there are, and none can be bought
+    simulation = simulate(
+        machines, demand, dwell_cycles={ActionKind.BOOTSTRAP: 0.35}, repair_seconds=20, lockstep=False
+    )
+    faults.refuse(simulation, 0, 10_000, [ActionKind.PROVISION], "out of stock")
+    faults.lose_at(simulation, 300.5, share=0, number=1, vanish=False)
     run_cycles(simulation, 40)
-    assert simulation.shard.states[MachineState.CONFIGURED] == 5
-    assert max(simulation.shard.configure_seconds) <= CYCLE + 1
+    assert len(simulation.shard.configure_seconds) == 6
+    assert max(simulation.shard.configure_seconds) <= 3.5 + 1
 
 
 def test_a_machine_that_fails_is_repaired_and_used_again() -> None:
