@@ -64,6 +64,7 @@ def report_lines(report: Report) -> list[str]:
     """For people: checks first, then the figures."""
     d = report.document
     pods, machines, short = d["pods"], d["machines"], d["shortfalls"]
+    clusters = "1 cluster" if d["clusters"] == 1 else f"{d['clusters']:,} clusters"
     states = ", ".join(f"{count:,} {state}" for state, count in machines.items() if state not in ("total", "lost"))
     done = ", ".join(f"{count:,} {kind}s" for kind, count in d["actions"].items() if count) or "none"
     return [
@@ -73,7 +74,7 @@ def report_lines(report: Report) -> list[str]:
         "",
         f"time         {d['virtualSeconds']:,.0f} s in {d['cycles']:,} cycles, seed {d['seed']}",
         f"machines     {machines['total']:,}: {states}; {machines['lost']:,} lost",
-        f"Pods         {pods['bound']:,} of {pods['alive']:,} bound in {d['clusters']:,} clusters; "
+        f"Pods         {pods['bound']:,} of {pods['alive']:,} bound in {clusters}; "
         f"{pods['evicted']:,} evicted, {pods['killed']:,} killed with their machine",
         f"actions      {done}",
         f"shortfalls   {short['atEnd']:,} at the end, {short['most']:,} at worst, "

@@ -13,7 +13,7 @@ from bigfleet.sim.play import Played, descriptions, play
 from bigfleet.sim.report import report_lines
 from bigfleet.sim.soak import soak
 
-# Seconds each; all are run by `make test-long`.
+# Seconds each: only with BIGFLEET_LONG=1, which also makes the soak long.
 SLOW = {"cardinality-2580"}
 LONG = bool(os.environ.get("BIGFLEET_LONG"))
 SOAK_CYCLES = int(os.environ.get("BIGFLEET_SOAK_CYCLES") or (10_000 if LONG else 150))
