@@ -13,7 +13,7 @@ from scaletest.cluster.fleet import render_fleet
 from scaletest.errors import NotSteady
 from scaletest.model.draw import draw_demand
 from scaletest.model.plan import Plan
-from scaletest.model.profile import DemandStep
+from scaletest.model.profile import Burst, DemandStep, RunnerAction
 from scaletest.run.simulate import Prediction, simulate
 from scaletest.run.virtualfleet import pods_of, seeded_machines, virtual_fleet
 from tests.unit.plans import shipped_plan, smoke_plan
@@ -93,6 +93,23 @@ def test_a_shed_of_demand_is_reclaimed() -> None:
     prediction = simulate(shed)
     assert prediction.soak.reclaims > 10
     assert prediction.pods < 60
+
+
+@pytest.mark.parametrize(("archetype", "extra", "machines"), [("web", 12, 6), ("trainer", 1, 3)])
+def test_a_burst_is_bought_for_and_given_back(archetype: str, extra: int, machines: int) -> None:
+    burst = Burst(at_seconds=5, archetype=archetype, extra_target=extra, duration_seconds=60)
+    quiet = changed(smoke_plan(120), "load_profile", churn_per_minute=0.0, bursts=(burst,))
+    prediction = simulate(changed(quiet, "shard", failure_rate_per_sec=0.0))
+    assert prediction.soak.bootstraps >= 2 * machines - 1  # two clusters
+    assert prediction.soak.reclaims >= 2 * machines - 1
+    assert prediction.pods == 80
+
+
+def test_a_shard_that_is_killed_in_the_soak_takes_nothing_away() -> None:
+    plan = changed(smoke_plan(), "shard", failure_rate_per_sec=0.0)
+    action = RunnerAction(at_seconds=20, action="kill-shard-bigfleet-shard-0")
+    killed = replace(plan, profile=plan.profile.model_copy(update={"runner_actions": (action,)}))
+    assert simulate(killed).soak.reclaims <= 1
 
 
 def test_without_losses_and_churn_nothing_is_decided_in_the_soak() -> None:
