@@ -1,5 +1,7 @@
 """All commands under one name, and the one place where an error becomes a sentence and an exit code."""
 
+import errno
+import io
 import sys
 
 import typer
@@ -8,6 +10,7 @@ from scaletest.cli.documents import list_profiles, list_substrates, show_schema,
 from scaletest.cli.host import host_app
 from scaletest.cli.plan import show_plan
 from scaletest.cli.run import run
+from scaletest.cli.simulate import simulate_profile
 from scaletest.cli.stage import bring_up, collect_garbage, show_status, take_down
 from scaletest.cli.tools import tools_app
 from scaletest.errors import ScaletestError
@@ -26,6 +29,7 @@ app.command("down")(take_down)
 app.command("status")(show_status)
 app.command("gc")(collect_garbage)
 app.command("plan")(show_plan)
+app.command("simulate")(simulate_profile)
 app.command("profiles")(list_profiles)
 app.command("substrates")(list_substrates)
 app.command("validate")(validate)
@@ -35,8 +39,16 @@ app.add_typer(tools_app, name="tools")
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no × shows ? instead of a traceback
     try:
         app(standalone_mode=True)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.exit("scaletest-runner: the output cannot be written: no space left")
     except ScaletestError as error:
         typer.echo(f"scaletest-runner: {error.message}", err=True)
         if error.hint:

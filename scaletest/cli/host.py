@@ -52,10 +52,13 @@ def host_status(output: OutputOption = "text") -> None:
     import asyncio
 
     from scaletest.host.registry import find_hosts
-    from scaletest.run.status import look_at_hosts
 
     hosts = find_hosts()
-    standing = asyncio.run(look_at_hosts([host for host in hosts if host.is_up]))
+    standing: list[Standing] = []
+    if up := [host for host in hosts if host.is_up]:
+        from scaletest.run.status import look_at_hosts
+
+        standing = asyncio.run(look_at_hosts(up))
     if output == "json":
         typer.echo(json.dumps([_document(host) for host in standing], indent=2))
         return

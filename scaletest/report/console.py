@@ -1,6 +1,7 @@
 """Plain progress lines while a run goes on, and the verdict at its end: gates first, then where the evidence is."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -43,12 +44,17 @@ def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
     lines = [""]
     gates = summary["gates"]
     if gates:
-        width = max(len(gate["title"]) for gate in gates)
-        lines += [_gate_line(gate, width) for gate in gates] + [""]
+        lines += [*gate_lines(gates), ""]
     lines.append("PASSED" if summary["passed"] else f"NOT PASSED (exit code {summary['exitCode']})")
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
     lines += ["", f"evidence   {output}"]
     return lines
+
+
+def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:
+    """One aligned line for each judged gate."""
+    width = max((len(gate["title"]) for gate in gates), default=0)
+    return [_gate_line(gate, width) for gate in gates]
 
 
 def _gate_line(gate: dict[str, Any], width: int) -> str:

@@ -1,0 +1,208 @@
+"""`fauxctl`: lists, runs, records and verifies scenarios of the simulator."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bigfleet.sim.play import Played, descriptions, play
+from bigfleet.sim.reading import ScenarioError
+from bigfleet.sim.report import check_lines, report_lines
+
+# Traces that a run must repeat byte by byte.
+GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "sim"
+_OK, _FAILED, _USAGE = 0, 1, 2
+_PROGRESS_SECONDS = 2.0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code: 0 fine, 1 a promise broken or a trace that differs, 2 a wrong use."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.command(options)
+    except ScenarioError as error:
+        _say(f"fauxctl: {error}")
+        return _USAGE
+    except BrokenPipeError:
+        return _OK  # the reader has seen enough
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "fauxctl", description="Replays fleets against the real decision engine, in virtual time.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: object, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        sub.set_defaults(command=command)
+        return sub
+
+    add("list", _list, "name the scenarios that ship")
+    one = add("run", _run, "run a scenario: its trace on stdout, its promises on stderr")
+    one.add_argument("name", metavar="NAME|FILE.yaml")
+    one.add_argument("-o", "--output", choices=("trace", "text", "json"), default="trace", help="what stdout gets")
+    one.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the run")
+    one.add_argument("--seed", type=int, help="another history of the same scenario")
+    add("run-all", _run_all, "run every scenario that ships")
+    record = add("record", _record, "run a scenario and keep its trace as the golden one")
+    record.add_argument("name")
+    record.add_argument("path", nargs="?", type=Path, help="default: tests/golden/sim/NAME.jsonl")
+    verify = add("verify", _verify, "run scenarios and compare their traces with the golden ones, byte by byte")
+    verify.add_argument("names", nargs="*", metavar="NAME", help="default: all that ship")
+    soak = add("soak", _soak, "a long run with churn and faults; nothing may leak or get stuck")
+    soak.add_argument("--cycles", type=int, default=10_000)
+    soak.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def _list(_options: argparse.Namespace) -> int:
+    known = descriptions()
+    width = max(map(len, known))
+    for name, description in known.items():
+        _print(f"{name:<{width}}  {description}\n")
+    return _OK
+
+
+def _run(options: argparse.Namespace) -> int:
+    played = play(options.name, options.seed, _Progress(options.name))
+    if options.picture:
+        _draw(played, options.picture)
+    if options.output == "trace":
+        _print(played.trace)
+    elif played.report is None:
+        raise ScenarioError(f"{played.name} is scripted and has no report: its trace says it all")
+    elif options.output == "json":
+        _print(json.dumps(played.report.document, indent=2) + "\n")
+    else:
+        _print("\n".join(report_lines(played.report)) + "\n")
+    if options.output == "trace":
+        _say("\n".join(check_lines(played.checks)))
+    _say("PASS" if played.passed else "FAIL")
+    return _OK if played.passed else _FAILED
+
+
+def _draw(played: Played, path: Path) -> None:
+    from bigfleet.sim.picture import draw
+
+    if played.report is None:
+        raise ScenarioError(f"{played.name} is scripted: there is nothing to draw")
+    _write(path, draw(played.report))
+
+
+def _run_all(_options: argparse.Namespace) -> int:
+    passed = True
+    known = descriptions()
+    width = max(map(len, known))
+    for name in known:
+        began = time.perf_counter()
+        played = play(name, progress=_Progress(name))
+        passed &= played.passed
+        word = "PASS" if played.passed else "FAIL"
+        _print(f"{word}  {name:<{width}}  {time.perf_counter() - began:6.1f} s\n")
+        for line in check_lines(tuple(check for check in played.checks if not check.holds)):
+            _print(f"    {line}\n")
+    return _OK if passed else _FAILED
+
+
+def _record(options: argparse.Namespace) -> int:
+    played = play(options.name, progress=_Progress(options.name))
+    _say("\n".join(check_lines(played.checks)))
+    if not played.passed:
+        _say(f"fauxctl: {played.name} breaks its promises; nothing was recorded")
+        return _FAILED
+    path = options.path or _golden(played.name)
+    _write(path, played.trace)
+    _say(f"recorded {played.trace.count(chr(10))} lines in {path}")
+    return _OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    good = True
+    for name in options.names or descriptions():
+        problem = _difference(play(name, progress=_Progress(name)))
+        good &= not problem
+        _print(f"{'FAIL' if problem else 'PASS'}  {name}{'  ' + problem if problem else ''}\n")
+    return _OK if good else _FAILED
+
+
+def _difference(played: Played) -> str:
+    """What is wrong with a run, in one sentence; empty if nothing is."""
+    broken = [check.text for check in played.checks if not check.holds]
+    if broken:
+        return f"does not hold: {broken[0]}"
+    path = _golden(played.name)
+    try:
+        golden = path.read_text()
+    except OSError:
+        return f"has no golden trace; `fauxctl record {played.name}` makes one"
+    if golden == played.trace:
+        return ""
+    pairs = zip(golden.splitlines(), played.trace.splitlines(), strict=False)
+    line = next((number for number, (old, new) in enumerate(pairs, 1) if old != new), None)
+    return f"differs from {path} at line {line}" if line else f"is longer or shorter than {path}"
+
+
+def _soak(options: argparse.Namespace) -> int:
+    from bigfleet.sim.soak import soak
+
+    if options.cycles < 1:
+        raise ScenarioError("--cycles must be at least 1")
+    result = soak(options.cycles, options.seed, _Progress("soak"))
+    _print("\n".join(result.lines) + "\n")
+    return _FAILED if result.problems else _OK
+
+
+def _golden(name: str) -> Path:
+    return GOLDEN / f"{name}.jsonl"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from error
+
+
+class _Progress:
+    """A line now and then while a run takes long: rewritten on a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._said = time.monotonic()
+        self._open = False
+
+    def __call__(self, done: float, total: float) -> None:
+        now = time.monotonic()
+        if done >= total and self._open:
+            sys.stderr.write("\r\x1b[K")
+            self._open = False
+        elif now - self._said >= _PROGRESS_SECONDS * (1 if sys.stderr.isatty() else 5):
+            self._said = now
+            line = f"{self._name}: {done / total:.0%} of {total:,.0f} s"
+            self._open = sys.stderr.isatty()
+            sys.stderr.write(f"\r\x1b[K{line}" if self._open else f"{line}\n")
+            sys.stderr.flush()
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The production code that the simulator drives: engine, needs table and back-off, behind one small surface.
+
+The only module of the simulator that knows how the engine is called.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.core.needs import Need
+from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions
+from bigfleet.shard.holds import Holds
+from bigfleet.shard.needs import NeedsTable, Verdict
+
+
+class Decider:
+    """What a shard knows and how it decides. `now` is in virtual seconds."""
+
+    def __init__(self, options: EngineOptions, guard: bool, clock: Callable[[], float]) -> None:
+        self._options = options
+        self._guard = guard
+        self._clock = clock
+        # How long each decision took by the wall's clock.
+        self.milliseconds: list[float] = []
+        self.restart([])
+
+    def restart(self, machines: Iterable[Machine]) -> None:
+        """Forget everything but the machines that the provider lists."""
+        self._engine = Engine(self._options)
+        self._needs = NeedsTable(self._guard)
+        self._holds = Holds(self._clock)
+        self._machines: dict[str, Machine] = {}
+        self._idle_since: dict[str, float] = {}
+        for machine in machines:
+            self.put(machine)
+
+    def put(self, machine: Machine) -> None:
+        """The machine as the shard knows it now."""
+        self._machines[machine.id] = machine
+        if machine.state is not MachineState.IDLE:
+            self._idle_since.pop(machine.id, None)
+        else:
+            self._idle_since.setdefault(machine.id, self._clock())
+
+    def remove(self, machine_id: str) -> None:
+        self._machines.pop(machine_id, None)
+        self._idle_since.pop(machine_id, None)
+
+    def set_needs(self, cluster: str, needs: Sequence[Need]) -> Verdict:
+        """Take a roll-up, unless the guard against empty ones holds it."""
+        return self._needs.replace(cluster, needs, self._clock())
+
+    def cycle(self) -> Decisions:
+        """One decision cycle. What backs off is hidden from it, or shown as in flight during an outage."""
+        machines = dict(self._machines)
+        self._holds.shape_view(machines)
+        began = time.perf_counter()
+        decisions = self._engine.cycle(machines, self._needs.snapshot(), self._clock(), self._idle_since)
+        self.milliseconds.append((time.perf_counter() - began) * 1000)
+        return decisions
+
+    # --- back-off -----------------------------------------------------------------------------------------------
+
+    def refused(self, kind: ActionKind, in_flight: Machine) -> None:
+        self._holds.refuse(kind, in_flight)
+
+    def accepted(self, kind: ActionKind) -> None:
+        self._holds.accepted(kind)
+
+    def arrived(self, machine_id: str) -> None:
+        self._holds.forget(machine_id)
+
+    def held(self, machine_id: str) -> bool:
+        return self._holds.held(machine_id)
+
+    def next_retry(self) -> float:
+        """Seconds until a machine that backs off may be tried again; infinite if none does."""
+        return self._holds.next_expiry()

@@ -1,0 +1,136 @@
+"""The scheduler of one cluster: filter by affinity, then the gang's domain or the spread, then least allocated."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from operator import and_, or_
+
+import numpy as np
+
+from bigfleet.core.requirements import Profile, WhenUnsatisfiable
+from bigfleet.sim.placement import Mask, Nodes
+from bigfleet.sim.pods import Controller
+
+
+class Scheduler:
+    """Knows the nodes, and how many Pods of each kind every domain has."""
+
+    def __init__(self, dimensions: Sequence[str]) -> None:
+        self.nodes = Nodes(dimensions)
+        # Kind → topology key → Pods by domain, for those kinds in which a hard spread asks for it.
+        self._spread: dict[str, dict[str, Counter[str]]] = {}
+
+    def note(self, controller: Controller, others: Iterable[Controller]) -> None:
+        """A new controller: if it spreads, count the Pods of its kind by domain, those without the constraint too."""
+        for key, _ in hard_spread(controller.pod.profile):
+            known = self._spread.setdefault(controller.kind, {})
+            if key not in known:
+                counts = known[key] = Counter()
+                for other in others:
+                    if other.kind == controller.kind:
+                        for node, number in other.placed.items():
+                            counts[self.domain(node, key)] += number
+
+    def schedule(self, waiting: Iterable[Controller]) -> Iterator[tuple[Controller, str]]:
+        """Place what waits, most important first; each place is told at once, and must be counted at once."""
+        hopeless: set[tuple[str, bytes, str]] = set()
+        for controller in sorted(waiting, key=lambda one: (-one.pod.profile.priority, one.name)):
+            candidates = self.nodes.matching(controller.pod.profile)
+            yield from self._try(controller, candidates, hopeless)
+
+    def fill(self, waiting: Iterable[Controller], label: str) -> Iterator[tuple[Controller, str]]:
+        """Place as someone does who knows where all belong.
+
+        A gang begins where the whole of it finds room; small domains and large gangs choose first. With a `label`, Pods
+        go only to nodes whose value of it is their kind.
+        """
+
+        def turn(one: Controller) -> tuple[int, int, int, str]:
+            domains = self._domains_of(one)
+            return -one.pod.profile.priority, -domains, -one.pending if domains else 0, one.name
+
+        for controller in sorted(waiting, key=turn):
+            candidates = self.nodes.matching(controller.pod.profile)
+            if label:
+                candidates = candidates & (self.nodes.domains(label) == controller.kind)
+            same = controller.pod.profile.same
+            if same and not controller.placed:
+                domain = self.nodes.roomiest_domain(candidates, same.key, controller.vector, controller.pending)
+                candidates = candidates & (self.nodes.domains(same.key) == domain)
+            yield from self._try(controller, candidates, set())
+
+    def leave(self, controller: Controller, node: str) -> None:
+        """A Pod ends; its place is free."""
+        self.nodes.release(node, controller.vector)
+        self._count(controller, node, -1)
+
+    def domain(self, node: str, key: str) -> str:
+        return str(self.nodes.domains(key)[self.nodes.rows[node]])
+
+    def _try(
+        self, controller: Controller, candidates: Mask, hopeless: set[tuple[str, bytes, str]]
+    ) -> Iterator[tuple[Controller, str]]:
+        """Pods for which an equal one found nothing in this round are not tried again."""
+        case = controller.pod.profile.fingerprint, controller.vector.tobytes(), self._case(controller)
+        if case in hopeless:
+            return
+        none = True
+        for node in self._places(controller, candidates):
+            self._count(controller, node, 1)
+            none = False
+            yield controller, node
+        if none:
+            hopeless.add(case)
+
+    def _case(self, controller: Controller) -> str:
+        """What besides profile and size decides where a Pod may go."""
+        same = controller.pod.profile.same
+        if same and controller.placed:
+            return self.domain(next(iter(controller.placed)), same.key)
+        return controller.kind if controller.pod.profile.spread else ""
+
+    def _places(self, controller: Controller, candidates: Mask) -> Iterator[str]:
+        profile, pod = controller.pod.profile, controller.vector
+        if profile.same:
+            key = profile.same.key
+            if not controller.placed:
+                # The first member goes anywhere; the others must follow, or wait.
+                yield from self.nodes.place(pod, 1, candidates)
+            if controller.placed and controller.pending:
+                domain = self.domain(next(iter(controller.placed)), key)
+                yield from self.nodes.place(pod, controller.pending, candidates & (self.nodes.domains(key) == domain))
+        elif hard_spread(profile):
+            terms = [self._term(controller, candidates, key, skew) for key, skew in hard_spread(profile)]
+            for _ in range(controller.pending):
+                node = next(iter(self.nodes.place(pod, 1, reduce(and_, (term() for term in terms)))), None)
+                if node is None:
+                    return
+                yield node
+        else:
+            yield from self.nodes.place(pod, controller.pending, candidates)
+
+    def _term(self, controller: Controller, candidates: Mask, key: str, skew: int) -> Callable[[], Mask]:
+        """Tells, again and again, which candidates may take one more Pod without breaking one hard spread."""
+        domains, counts = self.nodes.domains(key), self._spread[controller.kind][key]
+        inside = {value: candidates & (domains == value) for value in sorted(set(domains[candidates]) - {""})}
+
+        def allowed() -> Mask:
+            least = min((counts[value] for value in inside), default=0)
+            open_ones = (mask for value, mask in inside.items() if counts[value] + 1 - least <= skew)
+            return reduce(or_, open_ones, np.zeros_like(candidates))
+
+        return allowed
+
+    def _domains_of(self, controller: Controller) -> int:
+        """How many domains a gang could be in; 0 for what is no gang."""
+        same = controller.pod.profile.same
+        return len(set(self.nodes.domains(same.key)) - {""}) if same else 0
+
+    def _count(self, controller: Controller, node: str, change: int) -> None:
+        for key, counts in self._spread.get(controller.kind, {}).items():
+            counts[self.domain(node, key)] += change
+
+
+def hard_spread(profile: Profile) -> list[tuple[str, int]]:
+    """(topology key, skew) of each spread that must hold."""
+    return [(s.topology_key, s.max_skew) for s in profile.spread if s.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]

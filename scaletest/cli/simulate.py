@@ -1,0 +1,56 @@
+"""`simulate`: what a run would show, from the real engine in virtual time; nothing is started."""
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from scaletest.cli.arguments import DurationOption, ProfileOption, SeedOption, SubstrateOption, read_plan
+from scaletest.errors import UsageError
+
+FormatOption = Annotated[str, typer.Option("--output", "-o", metavar="FORMAT", help="text or json.")]
+_PROGRESS_SECONDS = 2.0
+
+
+def simulate_profile(
+    profile: ProfileOption,
+    substrate: SubstrateOption = "embedded",
+    duration: DurationOption = "",
+    seed: SeedOption = None,
+    output: FormatOption = "text",
+) -> None:
+    """Predict a run in seconds: steady state, reclaims, shortfalls, purchases, against the profile's bars.
+
+    Same demand, seeds, churn and losses as a run, the real decision engine, no Kubernetes. Ends with 1 when a bar would
+    be missed and with 3 when the fleet would not settle.
+    """
+    import json
+
+    from scaletest.report.prediction import prediction_document, prediction_lines
+    from scaletest.run.simulate import simulate
+
+    if output not in ("text", "json"):
+        raise UsageError(f"--output {output!r} is none of text, json")
+    plan = read_plan(profile, substrate, duration, seed)
+    began = time.perf_counter()
+    prediction = simulate(plan, _Progress())
+    wall = time.perf_counter() - began
+    if output == "json":
+        typer.echo(json.dumps(prediction_document(plan, prediction, wall), indent=2))
+    else:
+        typer.echo("\n".join(prediction_lines(plan, prediction, wall)))
+    if not prediction.passes:
+        sys.exit(1)
+
+
+class _Progress:
+    """A line on stderr now and then, so that a long simulation is not silent."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def __call__(self, phase: str, done: float, total: float) -> None:
+        if time.monotonic() - self._said >= _PROGRESS_SECONDS:
+            self._said = time.monotonic()
+            typer.echo(f"{phase:<7} {done:,.0f} of {total:,.0f} virtual seconds", err=True)

@@ -1,0 +1,69 @@
+"""The prediction of a simulation, for people and for machines."""
+
+from dataclasses import asdict
+from typing import Any
+
+from scaletest.model.durations import format_duration
+from scaletest.model.plan import Plan
+from scaletest.report.console import gate_lines
+from scaletest.run.simulate import Activity, Prediction
+
+
+def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) -> list[str]:
+    """Bars first, then what lies behind them."""
+    states = ", ".join(f"{count:,} {state}" for state, count in prediction.states.items())
+    lines = [
+        f"{plan.profile_name} on {plan.substrate_name}, seed {plan.seed}: {plan.geometry.kwok_clusters:,} clusters, "
+        f"{plan.pods:,} Pods, {plan.demand.total_machines:,} machines needed (simulated in {wall_seconds:.1f} s)",
+        "",
+        *gate_lines([gate.document() for gate in prediction.gates]),
+        "",
+        "PREDICTED TO PASS what a simulation can judge" if prediction.passes else "PREDICTED NOT TO PASS",
+        "",
+        f"steady       {format_duration(prediction.steady_after_seconds)} after the demand exists; "
+        f"{_activity(prediction.settle)}",
+        f"soak         {format_duration(plan.soak_seconds)}: {prediction.machines_lost:,} machines lost; "
+        f"{_activity(prediction.soak)}",
+        f"reclaims     {_counting(prediction)}",
+        f"shortfalls   {prediction.shortfalls_most:,} at most at once during the soak",
+        f"at the end   {prediction.pods_bound:,} of {prediction.pods:,} Pods bound; machines: {states}",
+        f"not judged   {', '.join(prediction.left_out)}",
+    ]
+    if plan.geometry.shards > 1:
+        lines.append(f"note         one simulated shard stands for all {plan.geometry.shards}")
+    return lines
+
+
+def prediction_document(plan: Plan, prediction: Prediction, wall_seconds: float) -> dict[str, Any]:
+    return {
+        "profile": plan.profile_name,
+        "substrate": plan.substrate_name,
+        "seed": plan.seed,
+        "passes": prediction.passes,
+        "steadyAfterSeconds": prediction.steady_after_seconds,
+        "settle": asdict(prediction.settle),
+        "soakSeconds": plan.soak_seconds,
+        "soak": asdict(prediction.soak),
+        "machinesLost": prediction.machines_lost,
+        "reclaimsCountedFromSeconds": prediction.reclaims_counted_from_seconds,
+        "shortfallsMost": prediction.shortfalls_most,
+        "pods": prediction.pods,
+        "podsBound": prediction.pods_bound,
+        "cycles": prediction.cycles,
+        "machines": prediction.states,
+        "gates": [gate.document() for gate in prediction.gates],
+        "notJudged": list(prediction.left_out),
+        "wallSeconds": round(wall_seconds, 2),
+    }
+
+
+def _activity(activity: Activity) -> str:
+    done = [f"{count:,} {name}" for name, count in asdict(activity).items() if count]
+    return ", ".join(done) or "nothing is decided"
+
+
+def _counting(prediction: Prediction) -> str:
+    since = prediction.reclaims_counted_from_seconds
+    if since is None:
+        return "they never pause, so counting never begins"
+    return f"counted from {format_duration(since)} into the soak"

@@ -1,0 +1,148 @@
+"""The closed loop of spec/harness.md Appendix A: it stands still at steady demand, and old bugs show their symptoms."""
+
+import pytest
+
+from bigfleet.core.machines import MachineState
+from bigfleet.core.requirements import RACK_KEY
+from bigfleet.engine import ActionKind
+from bigfleet.sim import faults, workloads
+from bigfleet.sim.cluster import ClusterModel
+from bigfleet.sim.simulation import Simulation
+from tests.unit.sim_world import CYCLE, fleet, machine, pod, run_cycles, simulate
+
+DEMAND = {
+    "one": {"web": (pod(), 20), "gang": (pod(cores=4, gang=RACK_KEY), 3)},
+    "two": {"web": (pod(cores=2), 10), "urgent": (pod(cores=4, priority=1_000_000), 2)},
+}
+WEB = {"one": {"web": (pod(), 20)}}
+
+
+def actions_after(simulation: Simulation, cycles: int) -> dict[ActionKind, int]:
+    """What is still done after so many cycles, in fifty more."""
+    run_cycles(simulation, cycles)
+    start = simulation.timeline.now
+    run_cycles(simulation, 50)
+    return {k: n for k in ActionKind if (n := simulation.recorder.between(k, start, simulation.timeline.now))}
+
+
+def test_steady_demand_is_covered_and_then_nothing_moves() -> None:
+    simulation = simulate(fleet(60), DEMAND)
+    for cluster in simulation.clusters.values():
+        workloads.churn(simulation, cluster, per_minute=0.2)
+    assert actions_after(simulation, 10) == {}
+    assert simulation.recorder.actions[ActionKind.RECLAIM] == 0
+    assert [cluster.pending for cluster in simulation.clusters.values()] == [0, 0]
+    assert simulation.problems() == []
+
+
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_the_same_seed_gives_the_same_history(lockstep: bool) -> None:
+    histories = []
+    for _ in range(2):
+        simulation = simulate(fleet(60), DEMAND, lockstep=lockstep)
+        faults.lose_steadily(simulation, 100, 400, 0.001)
+        run_cycles(simulation, 60)
+        histories.append((simulation.recorder.times, simulation.shard.machines))
+    assert histories[0] == histories[1]
+
+
+def test_a_machine_that_is_removed_is_replaced_once() -> None:
+    simulation = simulate(fleet(20), WEB)
+    faults.lose_at(simulation, 95, share=0, number=1, vanish=True)
+    assert actions_after(simulation, 9) == {ActionKind.BOOTSTRAP: 1}
+    assert len(simulation.shard.machines) == 19
+    assert simulation.clusters["one"].pending == 0
+
+
+def test_without_a_request_per_pod_bound_pods_look_like_surplus_and_machines_thrash() -> None:
+    simulation = simulate(fleet(20), WEB, cluster=ClusterModel(request_per_pod=False))
+    assert actions_after(simulation, 10)[ActionKind.RECLAIM] > 50
+
+
+def test_without_controllers_a_loss_takes_the_demand_with_it() -> None:
+    simulation = simulate(fleet(20), WEB, cluster=ClusterModel(controller_managed=False))
+    faults.lose_at(simulation, 95, share=0, number=1, vanish=True)
+    # The lost machine is replaced for Pods that are gone by then, and the new one given back.
+    assert actions_after(simulation, 9) == {ActionKind.BOOTSTRAP: 1, ActionKind.RECLAIM: 1}
+    assert simulation.clusters["one"].pods == 16
+
+
+def test_without_controllers_and_requests_every_pod_is_thrashed_away() -> None:
+    model = ClusterModel(controller_managed=False, request_per_pod=False)
+    simulation = simulate(fleet(20), WEB, cluster=model)
+    run_cycles(simulation, 20)
+    assert simulation.clusters["one"].pods == 0
+
+
+def test_machines_that_are_being_configured_count() -> None:
+    simulation = simulate(fleet(20), WEB, dwell_cycles={ActionKind.BOOTSTRAP: 3})
+    assert actions_after(simulation, 1) == {}
+    assert simulation.recorder.actions == {ActionKind.BOOTSTRAP: 5}
+
+
+def test_machines_that_are_being_created_count() -> None:
+    simulation = simulate(fleet(40, MachineState.SPECULATIVE), WEB, dwell_cycles={ActionKind.PROVISION: 4})
+    run_cycles(simulation, 30)
+    assert simulation.recorder.actions == {ActionKind.PROVISION: 5, ActionKind.BOOTSTRAP: 5}
+
+
+def test_an_engine_that_does_not_see_what_it_ordered_buys_again_every_cycle() -> None:
+    simulation = simulate(
+        fleet(40, MachineState.SPECULATIVE), WEB, dwell_cycles={ActionKind.PROVISION: 4}, credits_creating=False
+    )
+    run_cycles(simulation, 30)
+    assert simulation.recorder.actions[ActionKind.PROVISION] >= 4 * 5
+
+
+def test_a_shard_that_restarts_takes_nothing_from_clusters_it_has_not_heard_from() -> None:
+    simulation = simulate(fleet(20), WEB)
+    run_cycles(simulation, 5)
+    simulation.clusters["one"].partitioned = True
+    faults.restart_shard(simulation, simulation.timeline.now + 1)
+    assert actions_after(simulation, 1) == {}
+    simulation.clusters["one"].partitioned = False
+    assert actions_after(simulation, 1) == {}
+
+
+def test_refused_calls_are_tried_again_and_do_not_empty_the_quota() -> None:
+    simulation = simulate(fleet(100, MachineState.SPECULATIVE), WEB)
+    faults.refuse(simulation, 0, 20 * CYCLE, [ActionKind.PROVISION], "rate limit")
+    run_cycles(simulation, 19)
+    assert simulation.recorder.actions[ActionKind.PROVISION] == 0
+    assert simulation.shard.outcomes[ActionKind.PROVISION, "refused"] > 5
+    run_cycles(simulation, 30)
+    assert simulation.recorder.actions == {ActionKind.PROVISION: 5, ActionKind.BOOTSTRAP: 5}
+    assert simulation.clusters["one"].pending == 0
+
+
+def test_machines_in_flight_are_looked_at_every_second_while_others_back_off() -> None:
+    machines = [*fleet(5), *(machine(number, MachineState.SPECULATIVE) for number in range(5, 20))]
+    demand = {"one": {"web": (pod(), 24)}}  # one machine more than there are, and none can be bought
+    simulation = simulate(
+        machines, demand, dwell_cycles={ActionKind.BOOTSTRAP: 0.35}, repair_seconds=20, lockstep=False
+    )
+    faults.refuse(simulation, 0, 10_000, [ActionKind.PROVISION], "out of stock")
+    faults.lose_at(simulation, 300.5, share=0, number=1, vanish=False)
+    run_cycles(simulation, 40)
+    assert len(simulation.shard.configure_seconds) == 6
+    assert max(simulation.shard.configure_seconds) <= 3.5 + 1
+
+
+def test_a_machine_that_fails_is_repaired_and_used_again() -> None:
+    simulation = simulate(fleet(5), WEB, repair_seconds=35)
+    faults.lose_at(simulation, 95, share=0, number=2, vanish=False)
+    run_cycles(simulation, 11)
+    assert simulation.shard.states[MachineState.FAILED] == 2
+    assert simulation.recorder.standing == 1
+    run_cycles(simulation, 10)
+    assert simulation.shard.states[MachineState.CONFIGURED] == 5
+    assert simulation.recorder.standing == 0
+    assert simulation.unsettled() == {}
+
+
+def test_a_leaked_machine_is_noticed() -> None:
+    simulation = simulate(fleet(5), WEB)
+    run_cycles(simulation, 3)
+    assert simulation.problems() == []
+    del simulation.provider.machines["m-004"]
+    assert "1 machines leaked, the first is m-004" in simulation.problems()

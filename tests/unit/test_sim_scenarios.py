@@ -1,0 +1,98 @@
+"""Every scenario that ships keeps its promises and repeats its golden trace, byte by byte."""
+
+import json
+import os
+from xml.etree import ElementTree
+
+import pytest
+
+from bigfleet.sim.cli import GOLDEN
+from bigfleet.sim.coded import CODED
+from bigfleet.sim.picture import draw
+from bigfleet.sim.play import Played, descriptions, play
+from bigfleet.sim.report import report_lines
+from bigfleet.sim.soak import soak
+
+# Seconds each: only with BIGFLEET_LONG=1, which also makes the soak long.
+SLOW = {"cardinality-2580"}
+LONG = bool(os.environ.get("BIGFLEET_LONG"))
+SOAK_CYCLES = int(os.environ.get("BIGFLEET_SOAK_CYCLES") or (10_000 if LONG else 150))
+
+
+@pytest.mark.parametrize("name", descriptions())
+def test_a_scenario_repeats_its_golden_trace(name: str) -> None:
+    if name in SLOW and not LONG:
+        pytest.skip("slow: set BIGFLEET_LONG=1")
+    played = play(name)
+    assert [check.text for check in played.checks if not check.holds] == []
+    assert played.trace == (GOLDEN / f"{name}.jsonl").read_text(), f"if it should change: fauxctl record {name}"
+
+
+def test_every_golden_trace_has_its_scenario() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.jsonl")} == set(descriptions())
+
+
+def test_the_six_scripted_scenarios_of_the_spec_are_there() -> None:
+    assert set(CODED) == {
+        "training-job-topology",
+        "capacity-stockout",
+        "priority-inversion",
+        "withdrawal",
+        "provider-configure-failure",
+        "drain-failure-withdrawal",
+    }
+
+
+def test_a_trace_is_numbered_and_says_what_was_done_to_which_machine() -> None:
+    events = [json.loads(line) for line in play("priority-inversion").trace.splitlines()]
+    assert [event["step"] for event in events] == list(range(len(events)))
+    assert [event["kind"] for event in events] == [
+        "scenario_start",
+        "rollup",
+        "rollup",
+        "cycle",
+        "cycle",
+        "scenario_end",
+    ]
+    assert events[0]["notes"] == "priority-inversion"
+    assert events[1] == {"step": 1, "kind": "rollup", "cluster": "batch", "notes": "needs=1"}
+    assert events[3]["actions"][0] == {"kind": "Preempt", "machine_id": "m-000", "cluster": "batch"}
+    assert events[4]["state"] == {"total": 4, "by_state": {"Configured": 4}, "configured_per_cluster": {"urgent": 4}}
+
+
+@pytest.fixture(scope="module")
+def storm() -> Played:
+    return play("fault-storm")
+
+
+def test_another_seed_is_another_history(storm: Played) -> None:
+    assert play("fault-storm", seed=2).trace != storm.trace
+
+
+def test_the_report_holds_the_same_figures_as_the_trace(storm: Played) -> None:
+    assert storm.report is not None
+    document = storm.report.document
+    done = [a for line in storm.trace.splitlines() for a in json.loads(line).get("actions", [])]
+    assert document["actions"]["Bootstrap"] == sum(action["kind"] == "Bootstrap" for action in done)
+    assert document["machines"]["lost"] == 11
+    assert document["pods"] == {"alive": 132, "bound": 132, "evicted": 0, "killed": document["pods"]["killed"]}
+    assert json.loads(json.dumps(document)) == document
+    text = "\n".join(report_lines(storm.report))
+    assert "✓ every Pod is bound at the end" in text
+    assert "132 of 132 bound in 3 clusters" in text
+
+
+def test_the_picture_stands_alone(storm: Played) -> None:
+    assert storm.report is not None
+    svg = draw(storm.report)
+    root = ElementTree.fromstring(svg)
+    assert svg.count("http") == 1  # the namespace
+    assert not {element.tag.rpartition("}")[2] for element in root.iter()} & {"script", "image", "use", "link"}
+    words = {element.text for element in root.iter() if element.tag.endswith("text")}
+    assert {"fault-storm", "machines", "Pods", "Configured", "Failed", "Bootstrap", "shortfalls (needs unmet)"} <= words
+
+
+def test_a_long_run_leaks_nothing_and_leaves_nothing_stuck() -> None:
+    result = soak(SOAK_CYCLES)
+    assert result.problems == ()
+    assert "machines lost" in result.lines[0]
