@@ -197,8 +197,8 @@ def stage_lines(one: "Standing") -> list[str]:
         reach = f"scaletest-runner host kubeconfig {one.host_id} --cluster 0" if one.host_id else ""
         rows.append(("clusters", f"{len(clusters)} KWOK clusters{'; ' + reach if reach else ''}"))
     if one.prometheus_url:
-        keys = f"--cacert {one.identity}/ca.crt --cert {one.identity}/tls.crt --key {one.identity}/tls.key"
-        rows.append(("metrics", f"curl {keys} '{one.prometheus_url}/api/v1/query?query=up'"))
+        ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
+        rows.append(("metrics", f"(cd {one.identity} && {ask})"))
     elif clusters:
         rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
     if one.owner:

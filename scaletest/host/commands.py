@@ -8,7 +8,10 @@ from scaletest.host.credentials import Credentials
 # What a chart's objects need. No node lifecycle (our one Node never goes away on its own), and nothing that
 # fills EndpointSlices, which may not hold loopback addresses.
 _CONTROLLERS = (
+    "cronjob-controller",
+    "daemonset-controller",
     "deployment-controller",
+    "disruption-controller",
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",

@@ -63,8 +63,14 @@ def is_open(address: str, port: int) -> bool:
 
 def processes_of(host_id: str, module: str = "") -> list[int]:
     """All processes of a host, or those that run a module of ours."""
-    found = marked(**{HOST_MARKER: host_id})
-    return [pid for pid in found if module in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")]
+    return [pid for pid in marked(**{HOST_MARKER: host_id}) if module in _command_line(pid)]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:  # gone meanwhile
+        return "\0"
 
 
 async def assert_nothing_is_left(host_id: str, directory: Path, address: str) -> None:

@@ -98,6 +98,18 @@ async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | 
     return FinishedRun(output, process.returncode or 0, screen.decode())
 
 
+async def command(*arguments: str) -> str:
+    """What another command of `scaletest-runner` prints, which must not fail."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scaletest.cli", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    screen, _ = await asyncio.wait_for(process.communicate(), HANG_SECONDS)
+    assert process.returncode == 0, screen.decode()
+    return screen.decode()
+
+
 def marked_processes() -> list[int]:
     """Every process of any embedded host of this user."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]

@@ -11,7 +11,7 @@ import yaml
 
 from scaletest.model.reading import PROFILES
 from scaletest.toolchain import ensure
-from tests.smoke.runs import FinishedRun, LiveRun, run
+from tests.smoke.runs import FinishedRun, LiveRun, command, run
 
 Meddle = Callable[[LiveRun], Awaitable[None]]
 
@@ -66,25 +66,41 @@ def small_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     profile = yaml.safe_load((PROFILES / "smoke.yaml").read_text())
     profile |= {"scale": {"machines": 4, "density": 4}, "topology": {"kwokClusters": 1}, "rampBudget": "45s"}
     profile["shard"]["failureRatePerSec"] = 0.05  # so that a run of this size could be judged at all
-    profile["loadProfile"]["churnPerMinute"] = 1.0
+    profile["loadProfile"] |= {"churnPerMinute": 1.0, "soakSeconds": 120}
     path = directory / "broken.yaml"
     path.write_text(yaml.safe_dump(profile))
     return path
 
 
 INTERRUPTED = "interrupted"
+KEPT = "shard killed"  # with --keep, and taken down when it was looked at
 RUNS = BREAKS | {INTERRUPTED: ([], interrupt, INTERRUPTED)}
 
 
 @pytest.fixture(scope="module")
-def broken_runs(small_profile: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, FinishedRun]:
+def looked_at() -> dict[str, str]:
+    """What was seen of the kept run between its end and its removal."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def broken_runs(
+    small_profile: Path, tmp_path_factory: pytest.TempPathFactory, looked_at: dict[str, str]
+) -> dict[str, FinishedRun]:
     outputs = tmp_path_factory.mktemp("broken")
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(name: str) -> FinishedRun:
         flags, meddle, _ = RUNS[name]
+        keep = ["--keep"] if name == KEPT else []
         async with slots:
-            return await run(outputs / name.replace(" ", "-"), "--profile", str(small_profile), *flags, meddle=meddle)
+            output = outputs / name.replace(" ", "-")
+            ended = await run(output, "--profile", str(small_profile), *flags, *keep, meddle=meddle)
+            if keep:
+                looked_at["status"] = await command("status")
+                looked_at["gc"] = await command("gc")
+                looked_at["down"] = await command("down", ended.summary["runId"])
+            return ended
 
     async def all_of_them() -> list[FinishedRun]:
         return await asyncio.gather(*(one(name) for name in RUNS))
@@ -100,6 +116,18 @@ def test_the_run_says_which_hop_is_broken(broken_runs: dict[str, FinishedRun], n
     assert not broken.summary["passed"]
     assert BREAKS[name][2] in broken.summary["failure"], broken.screen
     assert BREAKS[name][2] in broken.screen
+
+
+def test_a_kept_run_stays_up_and_says_how_to_look_and_how_to_remove_it(
+    broken_runs: dict[str, FinishedRun], looked_at: dict[str, str]
+) -> None:
+    kept = broken_runs[KEPT]
+    run_id = kept.summary["runId"]
+    for words in (f"scaletest-runner down {run_id}", f"scaletest-runner host kubeconfig {kept.host()['host']}"):
+        assert words in kept.screen
+        assert words in looked_at["status"]
+    assert run_id not in looked_at["gc"]
+    assert f"{run_id} is down" in looked_at["down"]
 
 
 def test_an_interrupted_run_says_so(broken_runs: dict[str, FinishedRun]) -> None:

@@ -71,6 +71,18 @@ async def test_a_pod_behind_a_service_has_one_address_for_ever(names: Names) -> 
     assert first == names.resolve(pod("you"), ServiceName("demo", "peers", "web-7"))
 
 
+async def test_one_pod_can_be_led_to_a_relay_while_the_others_are_not(names: Names) -> None:
+    peer = ServiceName("demo", "peers", "web-0")
+    direct = names.resolve(pod("you"), peer)
+    names.divert("demo/me", "demo/web-0", "127.200.77.7")
+    assert names.changed.is_set()
+    diverted = names.resolve(pod("me"), peer)
+    assert diverted
+    assert diverted.address == "127.200.77.7"
+    assert "127.200.77.7\tweb-0.peers.demo.svc" in hosts_text(pod("me"), "127.200.9.9", names, "")
+    assert names.resolve(pod("you"), peer) == direct
+
+
 async def test_a_service_is_found_at_its_cluster_address_or_at_one_made_for_it(names: Names) -> None:
     web, peers = (names.resolve(pod("me"), ServiceName("demo", name)) for name in ("web", "peers"))
     assert web is not None

@@ -19,13 +19,14 @@ _LOWEST_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
 class Names:
-    """Every address that one pod learns of another goes through `resolve`, so a relay can be put between a pair."""
+    """Every address that one pod learns of another goes through `resolve`, so a relay can stand between a pair."""
 
     def __init__(self, client: KubeClient, network: Network, addresses: PodAddresses) -> None:
         self._network = network
         self._addresses = addresses
         self._pods: Iterable[Object] = ()
         self._headless_in_use: set[str] = set()
+        self._diverted: dict[tuple[str, str], str] = {}
         self.services = Informer(client, SERVICES, on_change=lambda _old, _new: self.changed.set())
         # Set whenever an answer may be another than before; whoever follows it clears it.
         self.changed = asyncio.Event()
@@ -34,7 +35,15 @@ class Names:
         """Where the pods are found from now on."""
         self._pods = pods
 
-    def resolve(self, consumer: Object, name: ServiceName) -> Target | None:  # noqa: ARG002
+    def divert(self, consumer: str, peer: str, address: str) -> None:
+        """Have the pod `consumer` find the pod `peer` (both `namespace/name`) at a relay's address.
+
+        Its hosts file says so at once; what is written in its spec follows when its containers start next.
+        """
+        self._diverted[consumer, peer] = address
+        self.changed.set()
+
+    def resolve(self, consumer: Object, name: ServiceName) -> Target | None:
         """What `consumer` is to use for `name`; None if there is nothing behind the name.
 
         A pod of a Service has an answer before it exists, and always the same. So has a Service as long as it exists:
@@ -43,7 +52,8 @@ class Names:
         if name.is_apiserver:
             return Target(self._network.control_plane, {443: APISERVER_PORT})
         if name.pod:
-            return Target(self._addresses.of(f"{name.namespace}/{name.pod}"))
+            peer = f"{name.namespace}/{name.pod}"
+            return Target(self._diverted.get((key_of(consumer), peer)) or self._addresses.of(peer))
         service = self.services.get(f"{name.namespace}/{name.service}")
         if service is None:
             return None
