@@ -27,10 +27,11 @@ class Diary:
         return next((event for event in self.events() if "kubeconfig" in event), {})
 
     def processes(self, command: str = "") -> list[int]:
-        """Processes of the run's host, all or those with `command` as a word of their command line."""
+        """Processes of the run's host, all or those that are called `command`."""
         marker = f"SCALETEST_HOST={self.host()['host']}".encode() if self.host() else None
         pids = [pid for pid in marked_processes() if marker and marker in _read(pid, "environ").split(b"\0")]
-        return [pid for pid in pids if not command or command.encode() in _read(pid, "cmdline").split(b"\0")]
+        # Those that are forked from another have their name in `comm`.
+        return [pid for pid in pids if not command or command[:15].encode() == _read(pid, "comm").strip()]
 
 
 class FinishedRun(Diary):

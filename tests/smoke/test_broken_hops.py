@@ -65,7 +65,9 @@ def small_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (directory / "archetypes" / "smoke.yaml").write_text((PROFILES / "archetypes" / "smoke.yaml").read_text())
     profile = yaml.safe_load((PROFILES / "smoke.yaml").read_text())
     profile |= {"scale": {"machines": 4, "density": 4}, "topology": {"kwokClusters": 1}, "rampBudget": "45s"}
-    profile["shard"]["failureRatePerSec"] = 0.05  # so that a run of this size could be judged at all
+    # A run of this size could be judged at all: enough is observed, and enough machines are there to lose.
+    profile["shard"]["failureRatePerSec"] = 0.05
+    profile["seed"]["speculativeMultiplier"] = 12
     profile["loadProfile"] |= {"churnPerMinute": 1.0, "soakSeconds": 120}
     path = directory / "broken.yaml"
     path.write_text(yaml.safe_dump(profile))
@@ -96,6 +98,7 @@ def broken_runs(
         async with slots:
             output = outputs / name.replace(" ", "-")
             ended = await run(output, "--profile", str(small_profile), *flags, *keep, meddle=meddle)
+            assert (output / "summary.json").exists(), ended.screen
             if keep:
                 looked_at["status"] = await command("status")
                 looked_at["gc"] = await command("gc")
