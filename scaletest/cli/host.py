@@ -53,9 +53,8 @@ def host_status(output: OutputOption = "text") -> None:
 
     from scaletest.host.registry import find_hosts
 
-    hosts = find_hosts()
     standing: list[Standing] = []
-    if up := [host for host in hosts if host.is_up]:
+    if up := [host for host in find_hosts() if host.is_up]:
         from scaletest.run.status import look_at_hosts
 
         standing = asyncio.run(look_at_hosts(up))
@@ -63,8 +62,7 @@ def host_status(output: OutputOption = "text") -> None:
         typer.echo(json.dumps([_document(host) for host in standing], indent=2))
         return
     typer.echo("\n".join(table(_rows(standing)) if standing else ["no host is up"]))
-    if any(host.is_left for host in hosts):
-        typer.echo("killed runners left something behind: scaletest-runner gc shows it", err=True)
+    say_if_something_is_left()
 
 
 @host_app.command("kubeconfig")
@@ -89,6 +87,13 @@ def host_kubeconfig(
 
 
 _UP = "scaletest-runner host up"
+
+
+def say_if_something_is_left() -> None:
+    from scaletest.host.registry import find_hosts
+
+    if any(host.is_left for host in find_hosts()):
+        typer.echo("killed runners left something behind: scaletest-runner gc shows it", err=True)
 
 
 def refuse_owned(host: "Host") -> None:

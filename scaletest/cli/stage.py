@@ -15,7 +15,7 @@ from scaletest.cli.arguments import (
     SubstrateOption,
     YesOption,
 )
-from scaletest.cli.host import OutputOption, refuse_owned
+from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
 from scaletest.cli.showing import age, table
 from scaletest.errors import Leftovers, ScaletestError, UsageError
 from scaletest.run.names import NAMESPACE
@@ -175,6 +175,7 @@ def show_status(output: OutputOption = "text") -> None:
         return
     blocks = ["\n".join(stage_lines(one)) for one in standing]
     typer.echo("\n\n".join(blocks) if blocks else "nothing is up")
+    say_if_something_is_left()
 
 
 async def _look() -> "list[Standing]":

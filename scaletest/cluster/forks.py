@@ -19,6 +19,7 @@ import uvloop  # noqa: F401, `daemon.run` needs it: imported here, it is shared
 
 from bigfleet import daemon
 from bigfleet.parentdeath import die_with
+from scaletest.cluster.memory import give_back, limit_arenas
 
 Main = Callable[[], Coroutine[Any, Any, None]]
 
@@ -76,7 +77,8 @@ def _watch(pid: int) -> "asyncio.Future[int]":
 def fork_all(mains: Mapping[str, Main]) -> dict[str, Fork]:
     """One waiting copy of this process for each name. Import what they need before."""
     _refuse_threads()
-    gc.collect()
+    limit_arenas()
+    give_back()
     gc.freeze()  # a collection in a copy would write to every object, and so unshare every page
     forks: dict[str, Fork] = {}
     for name, main in mains.items():
