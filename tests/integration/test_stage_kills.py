@@ -105,6 +105,20 @@ async def test_a_helm_that_is_killed_while_removing_is_started_again(runner: Run
     await runner.assert_nothing_is_left(ids)
 
 
+async def test_a_second_ctrl_c_waits_for_nobody(runner: Runner) -> None:
+    up = await runner.start_up(*SLOWLY, "--set", "deaf=true")
+    await runner.reached("install", "waiting for tiny")
+    ids = runner.hosts()
+    up.send(signal.SIGINT)
+    await runner.helm_of(up, "uninstall")
+    await asyncio.sleep(0.6)  # closer together they would be one Ctrl-C
+    up.send(signal.SIGINT)
+    screen = await up.end(130)
+    assert "forced: tearing down at once" in screen
+    assert "interrupted twice" in screen
+    await runner.assert_nothing_is_left(ids)
+
+
 async def test_when_all_who_would_clean_up_are_killed_gc_finds_what_is_left_and_removes_it(runner: Runner) -> None:
     up = await installing(runner)
     ids = runner.hosts()

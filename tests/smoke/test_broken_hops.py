@@ -19,7 +19,10 @@ _AT_ONCE = 2
 
 
 async def stop_node_creator(live: LiveRun) -> None:
-    await live.reached("settle")
+    """As soon as its pod is Ready, which it answers for itself: moments later the small demand has its Nodes."""
+    await live.reached("install")
+    while await _kubectl(live, "wait", "pod/kwok-cluster-0", "--for=condition=Ready", "--timeout=60s") != 0:
+        await asyncio.sleep(0.2)  # the pod does not exist yet
     await _freeze(live, "node-creator")
 
 
@@ -30,10 +33,17 @@ async def stop_operator(live: LiveRun) -> None:
 
 async def kill_shard(live: LiveRun) -> None:
     await live.reached("settle")
-    kubectl = (await ensure(["kubectl"])).path("kubectl")
-    scale = ["-n", "bigfleet-scaletest", "scale", "statefulset", "bigfleet-shard", "--replicas=0"]
-    process = await asyncio.create_subprocess_exec(str(kubectl), "--kubeconfig", str(live.kubeconfig()), *scale)
-    assert await process.wait() == 0
+    assert await _kubectl(live, "scale", "statefulset", "bigfleet-shard", "--replicas=0") == 0
+
+
+async def _kubectl(live: LiveRun, *arguments: str) -> int:
+    kubectl = str((await ensure(["kubectl"])).path("kubectl"))
+    process = await asyncio.create_subprocess_exec(
+        *(kubectl, "--kubeconfig", str(live.kubeconfig()), "-n", "bigfleet-scaletest", *arguments),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    return await process.wait()
 
 
 async def _freeze(live: LiveRun, command: str) -> None:
