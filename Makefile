@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools scaletest plan test test-unit test-integration test-smoke lint proto schemas golden lock clean
+.PHONY: help tools scaletest plan test test-unit test-integration test-smoke bench lint proto schemas golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test-integration: tools ## Tests with the real binaries
 
 test-smoke: tools ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke
+
+bench: tools ## Time from command to Ready, what a KWOK cluster takes, and kwokctl beside it: one JSON line each
+	@$(BIN)/python -m tests.bench $(BENCH)
 
 lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is current
 	@$(BIN)/ruff check .

@@ -1,0 +1,195 @@
+"""A kwok-cluster pod without a host: both its containers as processes, between a shard and a provider that say nothing.
+
+What Kubernetes and Prometheus ask of a real one is asked of it too: probes every second, scrapes every 5 and 30 s.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import yaml
+
+from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
+from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
+from bigfleet.kube import KubeConfig
+from bigfleet.security import GRPC_OPTIONS, Identity, server_credentials
+from bigfleet.security.authority import Authority
+from tests.bench.processes import tree
+from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
+from tests.patience import eventually
+
+CLUSTER = "kwok-cluster-0"
+READY_SECONDS = 120
+_CONTROL_PLANE_PORT = 8776
+_PROBED = (_CONTROL_PLANE_PORT, 8775)
+_WORKERS = (8770, 8771, 8773, 8775)
+# No demand at all: the operator starts at once.
+_PROFILE = {
+    "target": 0,
+    "archetypes": [
+        {"name": "none", "instanceTypes": ["c6i"], "zones": ["zone-a"], "sizes": [{"resources": {"cpu": "1"}}]}
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod that runs."""
+
+    ip: str
+    shared_dir: Path
+    containers: tuple["subprocess.Popen[bytes]", ...]
+    log: Path
+
+    @property
+    def kubeconfig(self) -> KubeConfig:
+        return KubeConfig.from_file(self.shared_dir / "admin.kubeconfig")
+
+    def processes(self) -> list[int]:
+        return [pid for container in self.containers for pid in tree(container.pid)]
+
+    async def ready(self, http: aiohttp.ClientSession, port: int) -> bool:
+        for container in self.containers:
+            if container.poll() is not None:
+                raise RuntimeError(f"a container ended:\n{self.log.read_text()[-3000:]}")
+        try:
+            async with http.get(f"http://{self.ip}:{port}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+
+@asynccontextmanager
+async def directory() -> AsyncIterator[Path]:
+    """A place in memory, as the chart gives it to the pod; gone afterwards."""
+    made = Path(tempfile.mkdtemp(prefix="scaletest-bench-", dir="/dev/shm"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@asynccontextmanager
+async def control_plane(ip: str, folder: Path, tools: Path) -> AsyncIterator[Pod]:
+    """Container `apiserver` alone; Ready when this yields."""
+    shared = folder / "shared"
+    log = folder / "pod.log"
+    command = _start(log, tools, "control-plane", pod_ip=ip, shared_dir=shared, metrics_addr=f"{ip}:8776")
+    pod = Pod(ip, shared, (command,), log)
+    async with _ending(pod), aiohttp.ClientSession() as http:
+        await eventually(partial(pod.ready, http, _CONTROL_PLANE_PORT), READY_SECONDS)
+        yield pod
+
+
+@asynccontextmanager
+async def whole(ip: str, folder: Path, tools: Path) -> AsyncIterator[tuple[Pod, ShardSide]]:
+    """Both containers, in session with a shard; every process is ready when this yields."""
+    authority = Authority.create("bench")
+    identities = {kind: folder / "tls" / kind for kind in ("cluster", "shard", "provider")}
+    for kind, place in identities.items():
+        name = CLUSTER if kind == "cluster" else kind
+        authority.issue(Identity(kind, name), dns_names=[f"{kind}.bigfleet"], ip_addresses=[ip]).write(place)
+    profile = folder / "profile.yaml"
+    profile.write_text(yaml.safe_dump(_PROFILE))
+    shard = ScriptedShard()
+    shared, log = folder / "shared", folder / "pod.log"
+    async with serving(shard, f"{ip}:7780", identities["shard"]), _provider(f"{ip}:7800", identities["provider"]):
+        containers = (
+            _start(log, tools, "control-plane", pod_ip=ip, shared_dir=shared, metrics_addr=f"{ip}:8776"),
+            _start(
+                log,
+                tools,
+                "workload",
+                pod_ip=ip,
+                shared_dir=shared,
+                cluster_id=CLUSTER,
+                shard_addrs=f"{ip}:7780",
+                provider_addr=f"{ip}:7800",
+                load_profile=profile,
+                tls_dir=identities["cluster"],
+            ),
+        )
+        pod = Pod(ip, shared, containers, log)
+        async with _ending(pod), aiohttp.ClientSession() as http:
+            for port in (_CONTROL_PLANE_PORT, *_WORKERS):
+                await eventually(partial(pod.ready, http, port), READY_SECONDS)
+            side = await shard.session()
+            async with _asked(pod, http):
+                yield pod, side
+
+
+def _start(log: Path, tools: Path, command: str, **flags: object) -> "subprocess.Popen[bytes]":
+    rendered = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "scaletest.cluster.cli", command, *rendered],
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "SCALETEST_TOOLS": str(tools)},
+        )
+
+
+@asynccontextmanager
+async def _ending(pod: Pod) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        for container in reversed(pod.containers):
+            container.terminate()
+        for container in pod.containers:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(container.wait, 20)
+            container.kill()
+
+
+class _Home(PhoneHomeServicer):
+    async def Report(self, request_iterator: AsyncIterator[ReadyReport], context: Any) -> ReportClosed:  # noqa: N802
+        async for _ in request_iterator:
+            pass
+        return ReportClosed()
+
+
+@asynccontextmanager
+async def _provider(address: str, tls_dir: Path) -> AsyncIterator[None]:
+    server = grpc.aio.server(options=GRPC_OPTIONS)
+    add_PhoneHomeServicer_to_server(_Home(), server)
+    server.add_secure_port(address, server_credentials(tls_dir))
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(None)
+
+
+@asynccontextmanager
+async def _asked(pod: Pod, http: aiohttp.ClientSession) -> AsyncIterator[None]:
+    """Probe and scrape the pod as its surroundings would."""
+
+    async def ask(port: int, path: str, seconds: float) -> None:
+        while True:
+            async with http.get(f"http://{pod.ip}:{port}/{path}") as answer:
+                await answer.read()
+            await asyncio.sleep(seconds)
+
+    asking = [
+        *(asyncio.create_task(ask(port, "readyz", 1)) for port in _PROBED),
+        *(asyncio.create_task(ask(port, "metrics", 5)) for port in _WORKERS),
+        asyncio.create_task(ask(_CONTROL_PLANE_PORT, "metrics", 30)),
+    ]
+    try:
+        yield
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
