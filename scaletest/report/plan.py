@@ -64,9 +64,10 @@ def _outlook(plan: Plan, needed_flags: list[str]) -> list[str]:
     against = [refusal.message for refusal in refusals_of(plan)]
     if missing := not_built(plan):
         against.append(f"not built yet: {', '.join(missing)}")
+    needs = [f"a run needs {' '.join(needed_flags)}"] if needed_flags else []
     if against:
-        return ["a run would be refused:", *(f"  {reason}" for reason in against)]
-    return [f"a run needs {' '.join(needed_flags)}"] if needed_flags else ["a run would start"]
+        return ["a run would be refused:", *(f"  {reason}" for reason in against), *needs]
+    return needs or ["a run would start"]
 
 
 def _archetype_lines(plan: Plan) -> list[str]:

@@ -16,7 +16,7 @@ from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Profile, Seed
 from scaletest.report.plan import full_plan_lines, plan_document, plan_lines
-from tests.unit.plans import LAPTOP, smoke_plan
+from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
 
 
 def draws_of(plan: Plan) -> list[Draw]:
@@ -160,6 +160,12 @@ def test_the_plan_tells_people_the_essentials() -> None:
     whole = "\n".join(full_plan_lines(plan, []))
     for essential in (text, "teardown", "configure phase p99", f"{plan.expected['replacements']} replacements"):
         assert essential in whole
+
+
+def test_a_plan_that_is_refused_still_says_which_flags_its_run_would_need() -> None:
+    outlook = full_plan_lines(shipped_plan("50k", "example-fat-host"), ["--max-duration 4h2m"])[-3:]
+    assert outlook[0] == "a run would be refused:"
+    assert outlook[2] == "a run needs --max-duration 4h2m"
 
 
 def test_the_plans_json_has_what_scripts_look_for_at_its_top() -> None:
