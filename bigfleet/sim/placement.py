@@ -67,6 +67,10 @@ class Nodes:
         if len(self.machines) > 4 * _FIRST_ROWS and 2 * len(self.rows) < len(self.machines):
             self._compact()
 
+    def occupy(self, machine_id: str, pod: Ints, count: int = 1) -> None:
+        """Pods that someone else has placed."""
+        self._used[self.rows[machine_id]] += pod * count
+
     def release(self, machine_id: str, pod: Ints, count: int = 1) -> None:
         self._used[self.rows[machine_id]] -= pod * count
 
@@ -95,8 +99,8 @@ class Nodes:
             self._domains[key] = known
         return known
 
-    def roomiest_domain(self, candidates: Mask, key: str, pod: Ints, count: int) -> str:
-        """The domain that holds `count` Pods, the fullest such first; if there is none, that with most room."""
+    def roomiest_domain(self, candidates: Mask, key: str, pod: Ints, count: int) -> tuple[str, int]:
+        """The domain that holds `count` Pods, the fullest such first, else that with most room; and its room."""
         domains, asked = self.domains(key), pod > 0
         rooms: dict[str, int] = {}
         for row in np.flatnonzero(candidates):
@@ -105,8 +109,10 @@ class Nodes:
                 rooms[domains[row]] = rooms.get(domains[row], 0) + max(0, int((free // pod[asked]).min()))
         enough = {value: room for value, room in rooms.items() if room >= count}
         if enough:
-            return min(enough, key=lambda value: (enough[value], value))
-        return min(rooms, key=lambda value: (-rooms[value], value), default="")
+            best = min(enough, key=lambda value: (enough[value], value))
+        else:
+            best = min(rooms, key=lambda value: (-rooms[value], value), default="")
+        return best, rooms.get(best, 0)
 
     def place(self, pod: Ints, count: int, candidates: Mask) -> list[str]:
         """Put up to `count` equal Pods on the candidates, one after the other, each where least is allocated then.

@@ -38,11 +38,13 @@ class Scheduler:
             candidates = self.nodes.matching(controller.pod.profile)
             yield from self._try(controller, candidates, hopeless)
 
-    def fill(self, waiting: Iterable[Controller], label: str) -> Iterator[tuple[Controller, str]]:
+    def fill(
+        self, waiting: Iterable[Controller], label: str, whole_gangs: bool = False
+    ) -> Iterator[tuple[Controller, str]]:
         """Place as someone does who knows where all belong.
 
         A gang begins where the whole of it finds room; small domains and large gangs choose first. With a `label`, Pods
-        go only to nodes whose value of it is their kind.
+        go only to nodes whose value of it is their kind. With `whole_gangs`, a gang that finds no such room waits.
         """
 
         def turn(one: Controller) -> tuple[int, int, int, str]:
@@ -55,7 +57,10 @@ class Scheduler:
                 candidates = candidates & (self.nodes.domains(label) == controller.kind)
             same = controller.pod.profile.same
             if same and not controller.placed:
-                domain = self.nodes.roomiest_domain(candidates, same.key, controller.vector, controller.pending)
+                vector, members = controller.vector, controller.pending
+                domain, room = self.nodes.roomiest_domain(candidates, same.key, vector, members)
+                if whole_gangs and room < members:
+                    continue
                 candidates = candidates & (self.nodes.domains(same.key) == domain)
             yield from self._try(controller, candidates, set())
 

@@ -24,7 +24,7 @@ def waiting_since(first_sight: float, created: float) -> float:
 
 
 class BindLatency:
-    """Follows Pods, trimmed to `uid`, `created` and `bound`; the steady histogram is armed by the soak's start."""
+    """Follows Pods, trimmed to `uid`, `created` and `node`; the steady histogram is armed by the soak's start."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -58,7 +58,7 @@ class BindLatency:
             self._waiting.pop(old["uid"], None)
         if new is None:
             return
-        if not new["bound"]:
+        if not new["node"]:
             self._waiting.setdefault(new["uid"], waiting_since(self._clock(), new["created"]))
         elif (since := self._waiting.pop(new["uid"], None)) is not None:
             self._observe(since, max(0.0, self._clock() - since))

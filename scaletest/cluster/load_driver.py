@@ -1,33 +1,38 @@
-"""The demand of one cluster: creates what was drawn for it, then lets Pods come and go while the soak is on."""
+"""The demand of one cluster: creates what was drawn for it, binds the first fill, then lets Pods come and go."""
 
 import asyncio
 import math
 import os
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from pathlib import Path
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
 
 from bigfleet import daemon
-from bigfleet.kube import AlreadyExists, Informer, KubeClient, KubeConfig, KubeError, NotFound, Object
-from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS
+from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
+from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS
 from scaletest.cluster.bind_latency import BindLatency, created_at
 from scaletest.cluster.churn import Churn
-from scaletest.cluster.manifests import ARCHETYPE_LABEL, NAMESPACE, WORKLOAD_LABEL, manifest_of, resource_of
+from scaletest.cluster.demand import Demand
+from scaletest.cluster.load_metrics import LoadMetrics
+from scaletest.cluster.manifests import ARCHETYPE_LABEL, NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.mounted import read_mounted
+from scaletest.cluster.podclass import pods_of
+from scaletest.cluster.prebind import bind_all, plan_anchors, pre_bind, trim_node
 from scaletest.cluster.run_watch import RunWatch
-from scaletest.errors import UsageError
 from scaletest.model.draw import Workload, draw_demand, ordinal_of
+from scaletest.model.happenings import happenings, surplus
 from scaletest.model.loadprofile import LoadProfile
 
 # Share of the demanded Pods whose CapacityRequests must exist before the operator may start.
 READY_SHARE = 0.999
 _QPS, _BURST = 200, 400
-_RETRY_SECONDS = 0.05
-_ERRORS = ("create", "delete")
+_ANCHOR_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +54,7 @@ class LoadDriverOptions:
 
 async def serve(options: LoadDriverOptions) -> None:
     """Build the demand, then drive it until cancelled."""
-    profile = read_load_profile(options.profile)
+    profile = read_mounted(options.profile, LoadProfile)
     registry = CollectorRegistry()
     config = KubeConfig.from_file(options.kubeconfig)
     async with KubeClient(config, qps=_QPS, burst=_BURST, user_agent="load-driver") as client:
@@ -73,23 +78,6 @@ def _watch(options: LoadDriverOptions, run_watch: RunWatch) -> list[Awaitable[No
     return [watch()]
 
 
-def read_load_profile(path: Path) -> LoadProfile:
-    """The profile in `path`; refuses what this driver does not do, rather than leaving it out in silence."""
-    profile = read_mounted(path, LoadProfile)
-    asked = {
-        "preBindFraction": profile.pre_bind_fraction > 0,
-        "anchors": profile.anchors,
-        "bursts": bool(profile.bursts),
-        "scaleDowns": bool(profile.scale_downs),
-        "demandSteps": bool(profile.demand_steps),
-        "openLoopDemandMultiplier": profile.open_loop_demand_multiplier > 1,
-    }
-    for field, is_asked in asked.items():
-        if is_asked:
-            raise UsageError(f"{path}: {field}: this load-driver does not do that yet")
-    return profile
-
-
 class LoadDriver:
     """One cluster's demand, and what is known about it."""
 
@@ -97,11 +85,16 @@ class LoadDriver:
         self, client: KubeClient, profile: LoadProfile, options: LoadDriverOptions, registry: CollectorRegistry
     ) -> None:
         self._client = client
+        self._profile = profile
+        self._ordinal = ordinal_of(options.cluster_id)
         self._ready_file = options.demand_ready_file
-        drawn = draw_demand(profile.archetypes, profile.target, profile.seed, ordinal_of(options.cluster_id))
+        drawn = draw_demand(profile.archetypes, profile.target, profile.seed, self._ordinal)
         self._workloads = list(drawn.workloads())
         self._target = drawn.pods
+        self._metrics = LoadMetrics(registry)
+        self._demand = Demand(client, self._metrics)
         self._requests = Informer(client, CAPACITY_REQUESTS, on_change=self._note_requests, trim=lambda _: {})
+        self._metrics.active.set_function(lambda: len(self._requests))
         bind_latency = BindLatency(registry)
         self._pods = Informer(
             client,
@@ -111,12 +104,9 @@ class LoadDriver:
             on_change=bind_latency.on_change,
             trim=_trim_pod,
         )
-        self._churn = Churn(profile, options.cluster_id, self._candidates, self._delete)
+        self._churn = Churn(profile, self._ordinal, self._candidates, self._demand.delete_pod)
         self._built = asyncio.Event()
         self._note_requests()
-        self._metrics = _Metrics(registry)
-        self._metrics.target.set(self._target)
-        self._metrics.active.set_function(lambda: len(self._requests))
         self.run_watch = RunWatch(bind_latency.arm)
 
     @property
@@ -130,33 +120,85 @@ class LoadDriver:
         # Watching first: a Pod's wait begins at its first sight.
         await self._requests.synced.wait()
         await self._pods.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            if self._profile.anchors:
+                group.create_task(self._anchor())
+            await self._fill()
+            group.create_task(self._churn.run(self.run_watch.soaking))
+            group.create_task(self._change())
+
+    async def _fill(self) -> None:
+        """Everything that is there before the soak. The operator starts when the requests exist, before any bind."""
         self._metrics.enter("ramp")
         log.info("building demand", objects=len(self._workloads), pods=self._target)
         for workload in self._workloads:
-            await self._create(workload)
+            await self._demand.create(workload)
         await self._built.wait()
         self._ready_file.touch()
-        self._metrics.enter("steady")
         log.info("demand is built", capacity_requests=len(self._requests))
-        await self._churn.run(self.run_watch.soaking)
+        if first := self._bound_by_us():
+            async with self._nodes() as nodes:
+                names = {workload.name for workload in first}
+                await pre_bind(
+                    {workload.name: pods_of(workload) for workload in first},
+                    lambda: [pod for pod in self._pods if pod["workload"] in names and not pod["leaving"]],
+                    nodes,
+                    self._pre_bind,
+                )
+        for workload in surplus(self._profile, self._ordinal):
+            await self._demand.create(workload)
+        self._metrics.enter("steady")
+
+    def _bound_by_us(self) -> list[Workload]:
+        """The workloads that make up the pre-bound share of the fill: whole ones, in the order of the draw."""
+        share = self._profile.pre_bind_fraction * self._target
+        ends = accumulate(workload.replicas for workload in self._workloads)
+        return self._workloads[: sum(1 for _ in takewhile(lambda end: end <= share, ends))]
+
+    async def _pre_bind(self, pod: str, node: str) -> bool:
+        done = await self._demand.bind(pod, node)
+        self._metrics.pre_bound.inc(done)
+        return done
+
+    async def _anchor(self) -> None:
+        """Bind one Pod of every gang that has none, again and again, so that kube-scheduler can place the others."""
+        classes = {workload.name: pods_of(workload) for workload in self._workloads if workload.archetype.gang}
+        async with self._nodes() as nodes:
+            while True:
+                pods = [pod for pod in self._pods if pod["workload"] in classes and not pod["leaving"]]
+                done = await bind_all(plan_anchors(classes, pods, nodes), self._demand.bind)
+                self._metrics.anchors.inc(len(done))
+                await asyncio.sleep(_ANCHOR_SECONDS)
+
+    @asynccontextmanager
+    async def _nodes(self) -> AsyncIterator[Informer]:
+        nodes = Informer(self._client, NODES, trim=trim_node)
+        watching = asyncio.create_task(nodes.run())
+        try:
+            await nodes.synced.wait()
+            yield nodes
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _change(self) -> None:
+        """Bursts, sheds and steps, each at its offset from soak start."""
+        for happening in happenings(self._profile, self._ordinal):
+            await self.run_watch.soaking.wait()
+            await asyncio.sleep(max(0.0, self.run_watch.soak_start + happening.at_seconds - time.time()))
+            if not self.run_watch.soaking.is_set():
+                return  # the soak was shorter
+            late = time.time() - self.run_watch.soak_start - happening.at_seconds
+            log.info(happening.what, at_seconds=happening.at_seconds, late_seconds=round(late, 1))
+            for workload in happening.deleted:
+                await self._demand.delete(workload)
+            for workload in happening.created:
+                await self._demand.create(workload, steady=True)
+            self._metrics.happened.inc()
 
     def _note_requests(self, *_: Object | None) -> None:
         if len(self._requests) >= math.ceil(self._target * READY_SHARE):
             self._built.set()
-
-    async def _create(self, workload: Workload) -> None:
-        manifest, resource = manifest_of(workload), resource_of(workload)
-        while True:
-            try:
-                await self._client.create(resource, manifest, NAMESPACE)
-                self._metrics.created.inc()
-                return
-            except AlreadyExists:  # a former life of this process made it
-                return
-            except KubeError as error:
-                self._metrics.errors.labels("create").inc()
-                log.warning("create failed, trying again", name=workload.name, error=str(error))
-                await asyncio.sleep(_RETRY_SECONDS)
 
     def _candidates(self, archetype: str | None) -> Sequence[str]:
         return [
@@ -165,17 +207,6 @@ class LoadDriver:
             if not pod["leaving"] and (archetype is None or pod["archetype"] == archetype)
         ]
 
-    async def _delete(self, name: str) -> None:
-        try:
-            await self._client.delete(PODS, name, NAMESPACE)
-        except NotFound:
-            return
-        except KubeError as error:
-            self._metrics.errors.labels("delete").inc()
-            log.warning("delete failed", name=name, error=str(error))
-            return
-        self._metrics.deleted.inc()
-
 
 def _trim_pod(item: Object) -> Object:
     metadata = item["metadata"]
@@ -183,40 +214,8 @@ def _trim_pod(item: Object) -> Object:
         "name": metadata["name"],
         "uid": metadata["uid"],
         "archetype": metadata["labels"].get(ARCHETYPE_LABEL, ""),
+        "workload": metadata["labels"][WORKLOAD_LABEL],
         "created": created_at(item),
-        "bound": bool(item["spec"].get("nodeName")),
+        "node": item["spec"].get("nodeName", ""),
         "leaving": "deletionTimestamp" in metadata,
     }
-
-
-class _Metrics:
-    """What load-driver counts, under upstream's names; every series exists from the start."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"scaletest_loadgen_{name}", text, registry=registry)
-
-        def counter(name: str, text: str) -> Counter:
-            return Counter(f"scaletest_loadgen_{name}", text, registry=registry)
-
-        self.created = counter("cr_created", "Deployments and StatefulSets created.")
-        self.deleted = counter("cr_deleted", "Pods deleted by churn and age.")
-        self.active = gauge("cr_active", "CapacityRequests alive in the cluster.")
-        self.target = gauge("cr_target", "Pods demanded: the sum of all replicas.")
-        self.errors = Counter("scaletest_loadgen_errors", "Requests that failed.", ["kind"], registry=registry)
-        for kind in _ERRORS:
-            self.errors.labels(kind)
-        self.anchors = counter("anchors_bound", "Pods that this driver bound itself (ADR-0025).")
-        self._steady = gauge("steady_state", "Whether the demand is built.")
-        self._started = Gauge(
-            "scaletest_loadgen_phase_started_at_seconds",
-            "When a phase began, in Unix seconds; 0 before it.",
-            ["phase"],
-            registry=registry,
-        )
-        for phase in ("ramp", "steady"):
-            self._started.labels(phase)
-
-    def enter(self, phase: str) -> None:
-        self._started.labels(phase).set(time.time())
-        self._steady.set(phase == "steady")

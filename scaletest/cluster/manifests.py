@@ -10,6 +10,7 @@ from scaletest.model.draw import Workload
 NAMESPACE = "default"
 ARCHETYPE_LABEL = "scaletest.bigfleet/archetype"
 WORKLOAD_LABEL = "scaletest.bigfleet/workload"
+STATE_LABEL = "scaletest.bigfleet/state"
 GROUP_LABEL = "scaletest.bigfleet/co-location-group"
 INTERRUPTION_PENALTY = "bigfleet.lucy.sh/interruption-penalty"
 RECLAMATION_PENALTY = "bigfleet.lucy.sh/reclamation-penalty"
@@ -22,13 +23,13 @@ def resource_of(workload: Workload) -> Resource:
     return STATEFUL_SETS if workload.stateful else DEPLOYMENTS
 
 
-def manifest_of(workload: Workload) -> Object:
-    """The object to create for a drawn workload."""
+def manifest_of(workload: Workload, steady: bool = False) -> Object:
+    """The object to create for a drawn workload; `steady` marks what comes after the first fill."""
     selector = {WORKLOAD_LABEL: workload.name}
     spec: dict[str, Any] = {
         "replicas": workload.replicas,
         "selector": {"matchLabels": selector},
-        "template": _pod_template(workload),
+        "template": _pod_template(workload, steady),
     }
     if workload.stateful:
         # In order, the second Pod would wait for the first one's machine, and the demand would never be whole.
@@ -38,17 +39,19 @@ def manifest_of(workload: Workload) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet" if workload.stateful else "Deployment",
-        "metadata": {"name": workload.name, "namespace": NAMESPACE, "labels": _labels(workload)},
+        "metadata": {"name": workload.name, "namespace": NAMESPACE, "labels": _labels(workload, steady)},
         "spec": spec,
     }
 
 
-def _labels(workload: Workload) -> dict[str, str]:
+def _labels(workload: Workload, steady: bool) -> dict[str, str]:
     labels = {ARCHETYPE_LABEL: workload.archetype.name, WORKLOAD_LABEL: workload.name}
-    return labels | {GROUP_LABEL: workload.group} if workload.group else labels
+    if workload.group:
+        labels[GROUP_LABEL] = workload.group
+    return labels | {STATE_LABEL: "steady"} if steady else labels
 
 
-def _pod_template(workload: Workload) -> Object:
+def _pod_template(workload: Workload, steady: bool) -> Object:
     archetype, resources = workload.archetype, workload.size.resources
     spec: dict[str, Any] = {
         "priority": workload.priority,
@@ -74,7 +77,7 @@ def _pod_template(workload: Workload) -> Object:
         INTERRUPTION_PENALTY: _dollars(archetype.interruption_penalty),
         RECLAMATION_PENALTY: _dollars(archetype.reclamation_penalty),
     }
-    return {"metadata": {"labels": _labels(workload), "annotations": annotations}, "spec": spec}
+    return {"metadata": {"labels": _labels(workload, steady), "annotations": annotations}, "spec": spec}
 
 
 def _affinity(workload: Workload) -> Object:

@@ -18,6 +18,8 @@ class RunWatch:
 
     def __init__(self, on_soak_start: Callable[[float], None] = lambda _: None) -> None:
         self.soaking = asyncio.Event()
+        # In Unix seconds; has a meaning while soaking.
+        self.soak_start = 0.0
         self._on_soak_start = on_soak_start
 
     async def run(self, client: KubeClient, namespace: str) -> None:
@@ -37,5 +39,6 @@ class RunWatch:
             return
         if not self.soaking.is_set():
             log.info("soak begins", soak_start=soak_start)
+            self.soak_start = soak_start
             self._on_soak_start(soak_start)
             self.soaking.set()

@@ -62,6 +62,8 @@ class Draw:
     """The workloads of one cluster, a column for each property; indices point into the archetype's own lists."""
 
     ordinal: int
+    # Names the draw apart from the cluster's first one; empty for that.
+    stream: str
     archetypes: tuple[Archetype, ...]
     archetype: Ints
     replicas: Ints
@@ -80,17 +82,18 @@ class Draw:
     def workloads(self) -> Iterator[Workload]:
         """The same as objects."""
         cluster = cluster_id(self.ordinal)
-        for sequence in range(len(self)):
-            archetype = self.archetypes[self.archetype[sequence]]
+        for number in range(len(self)):
+            archetype = self.archetypes[self.archetype[number]]
+            sequence = f"{self.stream}-{number}" if self.stream else str(number)
             yield Workload(
                 name=f"{cluster}-{archetype.name}-{sequence}",
                 archetype=archetype,
-                replicas=int(self.replicas[sequence]),
-                size=archetype.pod_sizes[self.size[sequence]],
-                priority=archetype.priority_classes[self.priority[sequence]],
-                has_spread=bool(self.has_spread[sequence]),
+                replicas=int(self.replicas[number]),
+                size=archetype.pod_sizes[self.size[number]],
+                priority=archetype.priority_classes[self.priority[number]],
+                has_spread=bool(self.has_spread[number]),
                 group=f"{cluster}-{archetype.name}-grp-{sequence}" if archetype.gang else "",
-                axes=tuple(int(value) for value in self.axes[sequence, : len(archetype.label_axes)]),
+                axes=tuple(int(value) for value in self.axes[number, : len(archetype.label_axes)]),
             )
 
 
@@ -103,20 +106,23 @@ def ordinal_of(cluster: str) -> int:
     return int(cluster.rpartition("-")[2])
 
 
-def draw_demand(archetypes: Sequence[Archetype], target: int, seed: int, ordinal: int) -> Draw:
+def draw_demand(archetypes: Sequence[Archetype], target: int, seed: int, ordinal: int, stream: str = "") -> Draw:
     """The workloads of one cluster: drawn until their replicas reach `target` exactly.
 
     The last one is cut to what is left, except gangs: a gang that does not fit whole is not begun, and an ordinary
-    workload fills the rest (a catalog of gangs only may therefore end below the target).
+    workload fills the rest (a catalog of gangs only may therefore end below the target). Another `stream` is another
+    draw for the same cluster.
     """
-    return next(draw_clusters(archetypes, target, seed, [ordinal]))
+    return next(draw_clusters(archetypes, target, seed, [ordinal], stream))
 
 
-def draw_clusters(archetypes: Sequence[Archetype], target: int, seed: int, ordinals: Iterable[int]) -> Iterator[Draw]:
+def draw_clusters(
+    archetypes: Sequence[Archetype], target: int, seed: int, ordinals: Iterable[int], stream: str = ""
+) -> Iterator[Draw]:
     """The same for many clusters, one after the other."""
     odds = _Odds(tuple(archetype for archetype in archetypes if not archetype.burst_only))
     for ordinal in ordinals:
-        yield _draw_cluster(odds, target, seed, ordinal)
+        yield _draw_cluster(odds, target, seed, ordinal, stream)
 
 
 def takes_part(burst: Burst, ordinal: int) -> bool:
@@ -150,8 +156,9 @@ class _Odds:
         self.columns = _COLUMNS + width
 
 
-def _draw_cluster(odds: _Odds, target: int, seed: int, ordinal: int) -> Draw:
-    rng = np.random.Generator(np.random.PCG64([seed % 2**64, ordinal]))
+def _draw_cluster(odds: _Odds, target: int, seed: int, ordinal: int, stream: str) -> Draw:
+    source = [seed % 2**64, ordinal, *stream.encode()]
+    rng = np.random.Generator(np.random.PCG64(source))
     smallest = min(a.gang.group_size_range[0] if a.gang else 1 for a in odds.archetypes)
     batches = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, odds.columns)))]
     left = target
@@ -160,7 +167,7 @@ def _draw_cluster(odds: _Odds, target: int, seed: int, ordinal: int) -> Draw:
         batches.append(_fitting(odds, numbers, left))
         left -= int(batches[-1][1].sum())
     archetype, replicas, numbers = (np.concatenate(parts) for parts in zip(*batches, strict=True))
-    return _draw_of(odds, ordinal, archetype, replicas, numbers)
+    return _draw_of(odds, ordinal, stream, archetype, replicas, numbers)
 
 
 def _fitting(odds: _Odds, numbers: Numbers, left: int) -> tuple[Ints, Ints, Numbers]:
@@ -197,13 +204,14 @@ def _pick(numbers: Numbers, choices: NDArray[Any]) -> Ints:
     return picked
 
 
-def _draw_of(odds: _Odds, ordinal: int, archetype: Ints, replicas: Ints, numbers: Numbers) -> Draw:
+def _draw_of(odds: _Odds, ordinal: int, stream: str, archetype: Ints, replicas: Ints, numbers: Numbers) -> Draw:
     size = np.zeros(len(archetype), np.int64)
     for index, weights in enumerate(odds.sizes):
         mine = archetype == index
         size[mine] = np.searchsorted(weights, numbers[mine, 3] * weights[-1], side="right")
     return Draw(
         ordinal=ordinal,
+        stream=stream,
         archetypes=odds.archetypes,
         archetype=archetype,
         replicas=replicas,

@@ -228,15 +228,8 @@ def refuse_what_is_not_built(plan: Plan) -> None:
 
 
 def not_built(plan: Plan) -> list[str]:
-    profile, load = plan.profile, plan.profile.load_profile
     asked = {
-        "seed.preBind": profile.seed.bound_at_start > 0,
-        "loadProfile.anchors": load.anchors,
-        "loadProfile.bursts": bool(load.bursts),
-        "loadProfile.scaleDowns": bool(load.scale_downs),
-        "loadProfile.demandSteps": bool(load.demand_steps),
-        "loadProfile.openLoopDemandMultiplier": load.open_loop_demand_multiplier > 1,
-        "runnerActions": bool(profile.runner_actions),
+        "runnerActions": bool(plan.profile.runner_actions),
         "topology.coordinatorReplicas": plan.geometry.coordinators > 1,
         "more than one shard": plan.geometry.shards > 1,
         "cluster.storage kine": plan.substrate.cluster.storage == "kine",

@@ -26,7 +26,7 @@ class Watched:
 
 
 def pod(uid: str, created: float, *, bound: bool) -> dict[str, Any]:
-    return {"uid": uid, "created": created, "bound": bound}
+    return {"uid": uid, "created": created, "node": "n1" if bound else ""}
 
 
 def test_a_creation_timestamp_is_read_as_unix_seconds() -> None:
@@ -67,7 +67,7 @@ def test_only_pods_that_appear_after_the_soak_began_are_steady() -> None:
     watched.latency.on_change(None, longest)
     for waiting, now in ((early, 1012.0), (late, 1012.5), (longest, 1020.5)):
         watched.now = now
-        watched.latency.on_change(waiting, waiting | {"bound": True})
+        watched.latency.on_change(waiting, waiting | {"node": "n1"})
     assert watched.read(f"{ALL}_count") == 3
     assert watched.read(f"{STEADY}_count") == 2
     assert watched.read("bigfleet_scaletest_pod_bind_latency_steady_max_seconds") == 9.0
@@ -80,7 +80,7 @@ def test_a_stateful_pod_that_comes_back_under_its_name_waits_anew() -> None:
     watched.now = 1008.5
     watched.latency.on_change(old, new)
     watched.now = 1010.0
-    watched.latency.on_change(new, new | {"bound": True})
+    watched.latency.on_change(new, new | {"node": "n1"})
     assert watched.read(f"{ALL}_sum") == pytest.approx(1.5)
 
 
@@ -89,7 +89,7 @@ def test_a_pod_that_leaves_unbound_is_forgotten() -> None:
     waiting = pod("a", 1000, bound=False)
     watched.latency.on_change(None, waiting)
     watched.latency.on_change(waiting, None)
-    watched.latency.on_change(None, waiting | {"bound": True})
+    watched.latency.on_change(None, waiting | {"node": "n1"})
     assert watched.read(f"{ALL}_count") == 0
 
 

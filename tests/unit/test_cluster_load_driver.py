@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from scaletest.cluster.load_driver import read_load_profile
+from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.run_watch import RunWatch
 from scaletest.errors import UsageError
+from scaletest.model.loadprofile import LoadProfile
 
 ARCHETYPE = {
     "name": "web",
@@ -25,34 +26,18 @@ def written(directory: Path, **fields: Any) -> Path:
 
 
 def test_a_plain_profile_is_read(tmp_path: Path) -> None:
-    profile = read_load_profile(written(tmp_path, churnPerMinute=0.5, seed=7))
+    profile = read_mounted(written(tmp_path, churnPerMinute=0.5, seed=7), LoadProfile)
     assert (profile.target, profile.churn_per_minute, profile.seed) == (10, 0.5, 7)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("preBindFraction", 1.0),
-        ("anchors", True),
-        ("bursts", [{"atSeconds": 1, "archetype": "web", "extraTarget": 1}]),
-        ("scaleDowns", [{"atSeconds": 1, "targetMultiplier": 0.5}]),
-        ("demandSteps", [{"atSeconds": 1, "targetMultiplier": 2}]),
-        ("openLoopDemandMultiplier", 2.0),
-    ],
-)
-def test_what_it_cannot_do_is_refused_by_name(tmp_path: Path, field: str, value: Any) -> None:
-    with pytest.raises(UsageError, match=rf"profile\.yaml: {field}: "):
-        read_load_profile(written(tmp_path, **{field: value}))
 
 
 def test_an_unknown_field_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"profile\.yaml: churn: "):
-        read_load_profile(written(tmp_path, churn=1))
+        read_mounted(written(tmp_path, churn=1), LoadProfile)
 
 
 def test_a_missing_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.yaml"):
-        read_load_profile(tmp_path / "nowhere.yaml")
+        read_mounted(tmp_path / "nowhere.yaml", LoadProfile)
 
 
 def config_map(phase: str, soak_start: str = "") -> dict[str, Any]:
@@ -68,6 +53,7 @@ async def test_the_soak_is_on_from_its_phase_until_the_next() -> None:
     watch.on_change(None, config_map("soak", "1700000000"))
     assert watch.soaking.is_set()
     assert starts == [1_700_000_000.0]
+    assert watch.soak_start == 1_700_000_000.0
     watch.on_change(None, config_map("evidence", "1700000000"))
     assert not watch.soaking.is_set()
 

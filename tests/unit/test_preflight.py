@@ -159,7 +159,7 @@ def test_what_is_not_built_yet_can_be_planned_but_not_run() -> None:
         plan, seed={"preBind": True, "speculativeMultiplier": 3}, topology={"kwokClusters": 2, "shardReplicas": 2}
     )
     refuse_the_impossible(asking)
-    with pytest.raises(UsageError, match=r"not built yet: seed\.preBind, more than one shard"):
+    with pytest.raises(UsageError, match="not built yet: more than one shard"):
         refuse_what_is_not_built(asking)
 
 

@@ -1,0 +1,148 @@
+"""The first fill, bound by the load-driver itself: seeded machines get the Pods they were seeded for (ADR-0035).
+
+kube-scheduler binds at the same time. A Pod that it was faster with is left where it is.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+
+import structlog
+
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
+from bigfleet.core.vectors import parse_vector
+from bigfleet.kube import Object
+from bigfleet.sim.pods import Controller, PodClass
+from bigfleet.sim.scheduling import Scheduler
+from scaletest.model.fleet import ARCHETYPE_LABEL
+
+_POLL_SECONDS = 1.0
+_IN_FLIGHT = 64
+# Without a new minimum of unbound Pods for so long, the rest is left to kube-scheduler.
+_PLATEAU_SECONDS = 60.0
+_LONGEST_SECONDS = 45 * 60.0
+
+Binding = tuple[str, str]
+# Binds (Pod, node); whether it was this call that bound it.
+Bind = Callable[[str, str], Awaitable[bool]]
+
+log = structlog.get_logger(__name__)
+
+
+def trim_node(item: Object) -> Object:
+    """What a plan needs of a Node."""
+    conditions = item["status"].get("conditions") or []
+    return {
+        "name": item["metadata"]["name"],
+        "labels": item["metadata"].get("labels") or {},
+        "allocatable": parse_vector(item["status"].get("allocatable") or {}),
+        "ready": any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        and not item["spec"].get("unschedulable"),
+    }
+
+
+def plan_bindings(
+    workloads: Mapping[str, PodClass], pods: Iterable[Object], nodes: Iterable[Object], label: str = ARCHETYPE_LABEL
+) -> list[Binding]:
+    """(Pod, node) for every waiting Pod that has a place now: gangs whole and in one domain, hard spreads even.
+
+    `pods` are those of `workloads`, each with `name`, `workload` and `node` (empty while it waits).
+    """
+    machines = [_machine(node) for node in nodes if node["ready"]]
+    scheduler = Scheduler(sorted({name for machine in machines for name in machine.allocatable}))
+    for machine in sorted(machines, key=lambda one: one.id):
+        scheduler.nodes.add(machine)
+    waiting: dict[str, list[str]] = defaultdict(list)
+    placed: dict[str, Counter[str]] = defaultdict(Counter)
+    for pod in pods:
+        if not pod["node"]:
+            waiting[pod["workload"]].append(pod["name"])
+        elif pod["node"] in scheduler.nodes.rows:
+            placed[pod["workload"]][pod["node"]] += 1
+    controllers = list(_controllers(scheduler, workloads, waiting, placed))
+    for controller in controllers:
+        scheduler.note(controller, controllers)
+    bindings: list[Binding] = []
+    for controller, node in scheduler.fill([one for one in controllers if one.pending], label, whole_gangs=True):
+        controller.placed[node] += 1
+        controller.pending -= 1
+        bindings.append((waiting[controller.name].pop(), node))
+    return bindings
+
+
+def _controllers(
+    scheduler: Scheduler,
+    workloads: Mapping[str, PodClass],
+    waiting: Mapping[str, Collection[str]],
+    placed: Mapping[str, Counter[str]],
+) -> Iterator[Controller]:
+    for name, pod in workloads.items():
+        if not pod.resources.keys() <= set(scheduler.nodes.dimensions):
+            continue  # no node that offers such a resource is there yet
+        controller = Controller(name, pod, len(waiting.get(name, ())), scheduler.nodes.vector(pod.resources))
+        for node, count in placed.get(name, {}).items():
+            controller.placed[node] += count
+            scheduler.nodes.occupy(node, controller.vector, count)
+        yield controller
+
+
+def plan_anchors(workloads: Mapping[str, PodClass], pods: Collection[Object], nodes: Iterable[Object]) -> list[Binding]:
+    """One Pod for each gang of which none is bound, where the whole gang would find room (ADR-0025)."""
+    begun = {pod["workload"] for pod in pods if pod["node"]}
+    gangs = {name: pod for name, pod in workloads.items() if pod.profile.same and name not in begun}
+    workload_of = {pod["name"]: pod["workload"] for pod in pods}
+    members = [pod for pod in pods if pod["workload"] in gangs]
+    firsts: dict[str, Binding] = {}
+    for pod, node in plan_bindings(gangs, members, nodes, label=""):
+        firsts.setdefault(workload_of[pod], (pod, node))
+    return list(firsts.values())
+
+
+def _machine(node: Object) -> Machine:
+    labels = node["labels"]
+    return Machine(
+        node["name"],
+        MachineState.CONFIGURED,
+        instance_type=labels.get(INSTANCE_TYPE_KEY, ""),
+        zone=labels.get(ZONE_KEY, ""),
+        allocatable=node["allocatable"],
+        labels=labels,
+    )
+
+
+async def pre_bind(
+    workloads: Mapping[str, PodClass], pods: Callable[[], Iterable[Object]], nodes: Iterable[Object], bind: Bind
+) -> None:
+    """Bind until none of the workloads' Pods waits, or no more come down for a while."""
+    loop = asyncio.get_running_loop()
+    began = last_progress = loop.time()
+    least: float = float("inf")
+    # Where Pods are that the watch still shows as waiting: their room is taken.
+    bound: dict[str, str] = {}
+
+    def seen() -> list[Object]:
+        return [pod if pod["node"] else pod | {"node": bound.get(pod["uid"], "")} for pod in pods()]
+
+    while (unbound := sum(not pod["node"] for pod in seen())) and loop.time() - began < _LONGEST_SECONDS:
+        if unbound < least:
+            least, last_progress = unbound, loop.time()
+        elif loop.time() - last_progress > _PLATEAU_SECONDS:
+            break
+        current = seen()
+        uids = {pod["name"]: pod["uid"] for pod in current}
+        for pod, node in await bind_all(plan_bindings(workloads, current, nodes), bind):
+            bound[uids[pod]] = node
+        await asyncio.sleep(_POLL_SECONDS)
+    log.info("first fill is bound", bound=len(bound), left=unbound, seconds=round(loop.time() - began, 1))
+
+
+async def bind_all(bindings: Iterable[Binding], bind: Bind) -> list[Binding]:
+    """Those that came true by this call."""
+    turns = asyncio.Semaphore(_IN_FLIGHT)
+
+    async def one(binding: Binding) -> Binding | None:
+        async with turns:
+            return binding if await bind(*binding) else None
+
+    return [done for done in await asyncio.gather(*map(one, bindings)) if done]

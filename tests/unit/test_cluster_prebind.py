@@ -1,0 +1,144 @@
+"""The first fill: Pods go where they were seeded for, gangs whole, spreads even, nothing is over-committed."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from scaletest.cluster.podclass import pods_of
+from scaletest.cluster.prebind import bind_all, plan_anchors, plan_bindings, pre_bind, trim_node
+from scaletest.model.catalog import Archetype
+from scaletest.model.draw import Workload
+from scaletest.model.fleet import ARCHETYPE_LABEL
+
+ZONES = ("zone-a", "zone-b")
+
+
+def workload(name: str, replicas: int, *, cpu: str = "1", archetype: str = "web", **fields: Any) -> Workload:
+    kind = Archetype.model_validate(
+        {
+            "name": archetype,
+            "instanceTypes": ["m6i.large"],
+            "zones": list(ZONES),
+            "resources": {"cpu": cpu},
+            **fields,
+        }
+    )
+    group = f"{name}-grp" if kind.gang else ""
+    return Workload(name, kind, replicas, kind.pod_sizes[0], 1000, has_spread=kind.spread is not None, group=group)
+
+
+def pods(*workloads: Workload, on: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Their Pods; the first ones are on the given nodes."""
+    places = iter(on)
+    return [
+        {"name": f"{one.name}-{index}", "uid": f"u-{one.name}-{index}", "workload": one.name, "node": next(places, "")}
+        for one in workloads
+        for index in range(one.replicas)
+    ]
+
+
+def node(
+    name: str, *, cpu: int = 4, zone: str = "zone-a", rack: str = "r1", archetype: str = "web", ready: bool = True
+) -> dict[str, Any]:
+    labels = {INSTANCE_TYPE_KEY: "m6i.large", ZONE_KEY: zone, RACK_KEY: rack, ARCHETYPE_LABEL: archetype}
+    return trim_node(
+        {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {},
+            "status": {
+                "allocatable": {"cpu": str(cpu), "pods": "1100"},
+                "conditions": [{"type": "Ready", "status": str(ready)}],
+            },
+        }
+    )
+
+
+def planned(workloads: list[Workload], there: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> dict[str, str]:
+    return dict(plan_bindings({one.name: pods_of(one) for one in workloads}, there, nodes))
+
+
+def test_nothing_is_over_committed_and_the_rest_waits() -> None:
+    web = workload("w", 10)
+    places = planned([web], pods(web), [node("n1"), node("n2")])
+    assert Counter(places.values()) == {"n1": 4, "n2": 4}
+
+
+def test_what_is_bound_already_keeps_its_room() -> None:
+    web = workload("w", 6)
+    places = planned([web], pods(web, on=["n1", "n1", "n1"]), [node("n1")])
+    assert list(places.values()) == ["n1"]
+
+
+def test_a_pod_stays_on_machines_that_were_seeded_for_its_kind() -> None:
+    web = workload("w", 2)
+    assert planned([web], pods(web), [node("n1", archetype="db")]) == {}
+
+
+def test_a_node_that_is_not_ready_gets_nothing() -> None:
+    web = workload("w", 2)
+    assert planned([web], pods(web), [node("n1", ready=False)]) == {}
+
+
+def test_a_resource_that_no_node_offers_yet_waits_and_holds_up_nobody() -> None:
+    gpu = workload("g", 1, archetype="gpu", resources={"nvidia.com/gpu": "1"})
+    web = workload("w", 1)
+    assert planned([gpu, web], pods(gpu, web), [node("n1")]) == {"w-0": "n1"}
+
+
+GANG = {"scope": "sameRack", "groupSizeRange": [1, 16]}
+
+
+def test_a_gang_waits_until_one_rack_takes_all_of_it() -> None:
+    gang = workload("t", 3, cpu="4", gang=GANG)
+    two_racks = [node("n1", rack="r1"), node("n2", rack="r1"), node("n3", rack="r2")]
+    assert planned([gang], pods(gang), two_racks) == {}
+    places = planned([gang], pods(gang), [*two_racks, node("n4", rack="r1")])
+    assert set(places.values()) == {"n1", "n2", "n4"}
+
+
+def test_a_gang_that_has_begun_follows_its_first_member() -> None:
+    gang = workload("t", 2, cpu="4", gang=GANG)
+    nodes = [node("n1", rack="r2"), node("n2", rack="r1"), node("n3", rack="r2")]
+    assert planned([gang], pods(gang, on=["n1"]), nodes) == {"t-1": "n3"}
+
+
+def test_a_hard_spread_is_even_over_zones_and_counts_what_is_there() -> None:
+    spread = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    web = workload("w", 6, spread=spread)
+    nodes = [node("a", cpu=10, zone="zone-a"), node("b", cpu=10, zone="zone-b")]
+    places = planned([web], pods(web, on=["a", "a"]), nodes)
+    assert Counter(places.values()) == {"a": 1, "b": 3}
+
+
+def test_one_pod_anchors_a_gang_that_has_none_bound() -> None:
+    first, second = (workload(name, 2, cpu="4", gang=GANG) for name in ("s", "t"))
+    nodes = [node(f"n{index}", rack="r1") for index in range(5)]
+    classes = {one.name: pods_of(one) for one in (first, second)}
+    anchors = plan_anchors(classes, pods(first, second, on=["n0"]), nodes)
+    assert [pod.rpartition("-")[0] for pod, _ in anchors] == ["t"]
+
+
+async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bound() -> None:
+    web = workload("w", 6)
+    there, nodes = pods(web), [node("n1")]
+    asked: list[tuple[str, str]] = []
+
+    async def bind(pod: str, name: str) -> bool:
+        asked.append((pod, name))
+        if len(asked) == 1:  # someone else was faster, elsewhere
+            next(one for one in there if one["name"] == pod)["node"] = "n0"
+            nodes.append(node("n2"))
+            return False
+        return True  # the watch shows it later: never, here
+
+    await pre_bind({"w": pods_of(web)}, lambda: there, nodes, bind)
+    assert len(asked) == 6, "nothing is asked for twice"
+    assert Counter(name for _, name in asked[1:])["n1"] <= 4
+
+
+async def test_bindings_that_fail_are_not_counted() -> None:
+    async def bind(pod: str, _: str) -> bool:
+        return pod == "a"
+
+    assert await bind_all([("a", "n"), ("b", "n")], bind) == [("a", "n")]
