@@ -24,13 +24,13 @@ def churn_per_tick(profile: LoadProfile, rng: np.random.Generator) -> Iterator[i
     """How many Pods leave in each second of the soak, for ever: the same for the same seed (spec/harness.md §4.1)."""
     mean, owed = churn_per_second(profile), 0.0
     while True:
-        if profile.churn_jitter:
+        if profile.jittered_churn:
             count = float(rng.poisson(mean))
         else:
             owed += mean
             count = owed // 1
             owed -= count
-        burst = rng.random() < profile.micro_bursts_per_minute / 60
+        burst = rng.random() < profile.micro_burst_rate_per_minute / 60
         yield round(count * profile.micro_burst_factor) if burst else int(count)
 
 

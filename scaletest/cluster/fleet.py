@@ -12,9 +12,10 @@ import msgspec
 import structlog
 
 from scaletest.cluster.mounted import read_mounted
+from scaletest.cluster.podclass import pods_of
 from scaletest.model.demand import burst_machines, count_demand
-from scaletest.model.draw import draw_clusters
-from scaletest.model.fleet import fleet_document, free_machines, seed_fleet
+from scaletest.model.draw import Workload, draw_clusters
+from scaletest.model.fleet import Owner, fleet_document, free_machines, seed_fleet
 from scaletest.model.loadprofile import LoadProfile, Seeding
 
 log = structlog.get_logger(__name__)
@@ -46,4 +47,11 @@ def render_fleet(load: LoadProfile, seeding: Seeding) -> dict[str, Any]:
     bursts = burst_machines(load.bursts, catalog.by_name, seeding.clusters, density)
     demand = count_demand(draws, seeding.clusters, density, seed.configured_fraction, bursts)
     free = free_machines(catalog, demand, seed, density, seeding.shards)
-    return fleet_document(seed_fleet(catalog, draws, free, seed, density), density)
+    return fleet_document(seed_fleet(catalog, draws, free, seed, density, owner_of), density)
+
+
+def owner_of(workload: Workload, is_gang: bool) -> Owner:
+    """As the shard would have stamped machines that it acquired for this workload."""
+    pods = pods_of(workload)
+    profile = pods.profile if is_gang else pods.profile.without_same()
+    return profile.fingerprint, pods.group if is_gang else ""

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
@@ -24,6 +23,8 @@ class DrawnNeed:
     axes: tuple[int, ...]
     # A gang too large for one machine: all its machines must stand in one domain.
     is_gang: bool
+    # One of the drawn workloads that it is made of: a gang's only one.
+    workload: int
 
 
 @dataclass(frozen=True)
@@ -69,39 +70,43 @@ def _needs_of_archetype(archetype: Archetype, draw: Draw, rows: Ints, density: i
     kind = draw.replicas[rows] if archetype.gang else draw.has_spread[rows].astype(np.int64)
     columns = [draw.priority[rows], *draw.axes[rows, : len(archetype.label_axes)].T, kind, draw.size[rows]]
     totals: dict[tuple[int, ...], Vector] = {}
-    for (*parts, size), pods, workloads in _added_up(columns, draw.replicas[rows]):
+    example: dict[tuple[int, ...], int] = {}
+    for (*parts, size), members in _grouped(columns):
+        pods, workloads = int(draw.replicas[rows[members]].sum()), rows[members].tolist()
         key = tuple(parts)
         asked = scaled(sizes[size], pods)
         if not archetype.gang:
             totals[key] = add(totals.get(key, {}), asked)
+            example.setdefault(key, workloads[0])
         elif covers(room, one := scaled(sizes[size], key[-1])):
             # Gangs that fit on one machine fold: equal ones are plain demand for such machines.
             totals[(*key, size)] = asked
+            example[(*key, size)] = workloads[0]
         else:
-            gang = _need(archetype, key, machines_covering(one, room), is_gang=True)
-            yield from repeat(gang, workloads)
+            for workload in workloads:
+                yield _need(archetype, key, machines_covering(one, room), workload, is_gang=True)
     for key, asked in totals.items():
-        yield _need(archetype, key, machines_covering(asked, room), is_gang=False)
+        yield _need(archetype, key, machines_covering(asked, room), example[key], is_gang=False)
 
 
-def _added_up(columns: Sequence[Ints], replicas: Ints) -> Iterator[tuple[tuple[int, ...], int, int]]:
-    """Each distinct row of the columns, with its Pods and workloads."""
-    widths = [int(column.max()) + 1 for column in columns]
-    codes = np.ravel_multi_index(columns, widths)
-    distinct, inverse, workloads = np.unique(codes, return_inverse=True, return_counts=True)
-    pods = np.bincount(inverse, weights=replicas)
-    rows = zip(*np.unravel_index(distinct, widths), strict=True)
-    for row, count, number in zip(rows, pods, workloads, strict=True):
-        yield tuple(int(value) for value in row), int(count), int(number)
+def _grouped(columns: Sequence[Ints]) -> Iterator[tuple[tuple[int, ...], Ints]]:
+    """Each distinct row of the columns, with the places where it stands."""
+    table = np.stack(columns, axis=1)
+    order = np.lexsort(table.T[::-1])
+    table = table[order]
+    starts = np.flatnonzero(np.r_[True, (table[1:] != table[:-1]).any(axis=1)])
+    for places in np.split(order, starts[1:]):
+        yield tuple(int(column[places[0]]) for column in columns), places
 
 
-def _need(archetype: Archetype, key: Sequence[int], machines: int, *, is_gang: bool) -> DrawnNeed:
+def _need(archetype: Archetype, key: Sequence[int], machines: int, workload: int, *, is_gang: bool) -> DrawnNeed:
     return DrawnNeed(
         archetype=archetype,
         priority=archetype.priority_classes[key[0]],
         machines=machines,
         axes=tuple(key[1 : 1 + len(archetype.label_axes)]),
         is_gang=is_gang,
+        workload=workload,
     )
 
 

@@ -81,20 +81,21 @@ class Draw:
 
     def workloads(self) -> Iterator[Workload]:
         """The same as objects."""
-        cluster = cluster_id(self.ordinal)
-        for number in range(len(self)):
-            archetype = self.archetypes[self.archetype[number]]
-            sequence = f"{self.stream}-{number}" if self.stream else str(number)
-            yield Workload(
-                name=f"{cluster}-{archetype.name}-{sequence}",
-                archetype=archetype,
-                replicas=int(self.replicas[number]),
-                size=archetype.pod_sizes[self.size[number]],
-                priority=archetype.priority_classes[self.priority[number]],
-                has_spread=bool(self.has_spread[number]),
-                group=f"{cluster}-{archetype.name}-grp-{sequence}" if archetype.gang else "",
-                axes=tuple(int(value) for value in self.axes[number, : len(archetype.label_axes)]),
-            )
+        return map(self.workload, range(len(self)))
+
+    def workload(self, number: int) -> Workload:
+        cluster, archetype = cluster_id(self.ordinal), self.archetypes[self.archetype[number]]
+        sequence = f"{self.stream}-{number}" if self.stream else str(number)
+        return Workload(
+            name=f"{cluster}-{archetype.name}-{sequence}",
+            archetype=archetype,
+            replicas=int(self.replicas[number]),
+            size=archetype.pod_sizes[self.size[number]],
+            priority=archetype.priority_classes[self.priority[number]],
+            has_spread=bool(self.has_spread[number]),
+            group=f"{cluster}-{archetype.name}-grp-{sequence}" if archetype.gang else "",
+            axes=tuple(int(value) for value in self.axes[number, : len(archetype.label_axes)]),
+        )
 
 
 def cluster_id(ordinal: int) -> str:

@@ -5,7 +5,7 @@ The result is neutral (kinds, counts, states, clusters); the fake provider reads
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
@@ -14,7 +14,7 @@ from bigfleet.core.requirements import RACK_KEY
 from bigfleet.core.vectors import format_vector
 from scaletest.model.catalog import Archetype, Catalog
 from scaletest.model.demand import Demand, DrawnNeed, needs_of
-from scaletest.model.draw import Draw, cluster_id, ordinal_of
+from scaletest.model.draw import Draw, Workload, cluster_id, ordinal_of
 from scaletest.model.profile import Seed
 from scaletest.model.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
 
@@ -55,6 +55,13 @@ class Slot:
     axes: tuple[int, ...] = ()
 
 
+# A need's fingerprint and group, as the shard stamps them on what it acquires.
+Owner = tuple[str, str]
+NOBODY: Owner = ("", "")
+# Who a drawn workload's machines belong to; the second argument tells whether it is a gang of several machines.
+OwnerOf = Callable[[Workload, bool], Owner]
+
+
 @dataclass(frozen=True)
 class MachineGroup:
     """`count` equal machines."""
@@ -65,6 +72,8 @@ class MachineGroup:
     count: int
     cluster: str = ""
     priority: int = 0
+    # For whom, as far as the machines were made for one need: (fingerprint, group).
+    owner: Owner = NOBODY
 
 
 def free_machines(catalog: Catalog, demand: Demand, seed: Seed, density: int, shards: int) -> TierCounts:
@@ -117,7 +126,7 @@ def bound_of(need: DrawnNeed, seed: Seed) -> int:
 
 
 def seed_fleet(
-    catalog: Catalog, draws: Iterable[Draw], free: TierCounts, seed: Seed, density: int
+    catalog: Catalog, draws: Iterable[Draw], free: TierCounts, seed: Seed, density: int, owner_of: OwnerOf
 ) -> Iterator[MachineGroup]:
     """Every machine: those that a cluster holds, in the places its gangs need; then the free ones."""
     gangs: Counter[str] = Counter()
@@ -138,7 +147,8 @@ def seed_fleet(
                 start = gangs[archetype.name] * archetype.gang.largest
                 gangs[archetype.name] += 1
             slots = islice(_slots(archetype, need.axes), start, start + held)
-            yield from _grouped(CONFIGURED, archetype, slots, cluster, need.priority)
+            owner = owner_of(draw.workload(need.workload), need.is_gang)
+            yield from _grouped(CONFIGURED, archetype, slots, cluster, need.priority, owner)
     seeded = {archetype.name: archetype for archetype in catalog.seeded}
     for tier, counts in free.items():
         for name, number in counts.items():
@@ -162,9 +172,15 @@ def _slots(archetype: Archetype, axes: tuple[int, ...] | None = None) -> Iterato
 
 
 def _grouped(
-    tier: Tier, archetype: Archetype, slots: Iterable[Slot], cluster: str = "", priority: int = 0
+    tier: Tier,
+    archetype: Archetype,
+    slots: Iterable[Slot],
+    cluster: str = "",
+    priority: int = 0,
+    owner: Owner = NOBODY,
 ) -> list[MachineGroup]:
-    return [MachineGroup(tier, archetype, slot, number, cluster, priority) for slot, number in Counter(slots).items()]
+    counts = Counter(slots)
+    return [MachineGroup(tier, archetype, slot, count, cluster, priority, owner) for slot, count in counts.items()]
 
 
 def fleet_document(groups: Iterable[MachineGroup], density: int) -> dict[str, Any]:
@@ -212,8 +228,12 @@ def _kind(group: MachineGroup, density: int) -> dict[str, Any]:
 
 
 def _assignment(group: MachineGroup) -> dict[str, str]:
-    archetype = group.archetype
-    return {
+    archetype, (fingerprint, gang) = group.archetype, group.owner
+    stamps = {
+        "bigfleet.lucy.sh/assigned-need-fingerprint": fingerprint,
+        "bigfleet.lucy.sh/assigned-group": gang,
+    }
+    return {key: value for key, value in stamps.items() if value} | {
         "bigfleet.lucy.sh/assigned-priority": str(group.priority),
         "bigfleet.lucy.sh/assigned-interruption-penalty-dollars": f"{archetype.interruption_penalty:g}",
         "bigfleet.lucy.sh/assigned-reclamation-penalty-dollars": f"{archetype.reclamation_penalty:g}",

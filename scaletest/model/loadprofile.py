@@ -16,9 +16,9 @@ class LoadProfile(Document):
     """Pods per cluster."""
     churn_per_minute: NonNegative = 0.0
     """Share of the target's Pods that is replaced each minute of the soak."""
-    churn_jitter: bool = True
+    jittered_churn: bool = True
     """Whether each second's number is drawn around its mean."""
-    micro_bursts_per_minute: NonNegative = 0.0
+    micro_burst_rate_per_minute: NonNegative = 0.0
     """Seconds of a minute in which the churn is multiplied."""
     micro_burst_factor: NonNegative = 5.0
     """By how much."""

@@ -190,8 +190,8 @@ class Plan:
         return LoadProfile(
             target=self.geometry.pods_per_cluster,
             churn_per_minute=shape.churn_per_minute,
-            churn_jitter=shape.churn_jitter,
-            micro_bursts_per_minute=shape.micro_bursts_per_minute,
+            jittered_churn=shape.jittered_churn,
+            micro_burst_rate_per_minute=shape.micro_burst_rate_per_minute,
             micro_burst_factor=shape.micro_burst_factor,
             seed=self.seed,
             pre_bind_fraction=self.profile.seed.bound_at_start,

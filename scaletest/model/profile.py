@@ -152,9 +152,9 @@ class LoadShape(Document):
     """Length of the soak; `--duration` overrides it."""
     churn_per_minute: Annotated[float, Field(ge=0, le=60)] = 0.0
     """Share of the Pods that is replaced each minute of the soak; 60 replaces all of them each second."""
-    churn_jitter: bool = True
+    jittered_churn: bool = True
     """Each second's number of replaced Pods is drawn around its mean (Poisson); off: as even as can be."""
-    micro_bursts_per_minute: Annotated[float, Field(ge=0, le=60)] = 0.0
+    micro_burst_rate_per_minute: Annotated[float, Field(ge=0, le=60)] = 0.0
     """Seconds of a minute, on average, in which the churn is a multiple of itself."""
     micro_burst_factor: Annotated[float, Field(ge=1, le=1000)] = 5.0
     """That multiple."""

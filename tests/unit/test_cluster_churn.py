@@ -60,21 +60,21 @@ def test_with_jitter_the_seconds_vary_around_the_mean() -> None:
 
 
 def test_without_jitter_no_second_differs_by_more_than_one() -> None:
-    numbers = ticks(profile(churn_per_minute=0.06, churn_jitter=False), 100)
+    numbers = ticks(profile(churn_per_minute=0.06, jittered_churn=False), 100)
     assert set(numbers) == {2, 3}
     assert sum(numbers) == 250
 
 
 def test_micro_bursts_multiply_some_seconds() -> None:
-    steady = profile(churn_per_minute=0.24, churn_jitter=False)
-    bursting = steady.model_copy(update={"micro_bursts_per_minute": 6.0, "micro_burst_factor": 7.0})
+    steady = profile(churn_per_minute=0.24, jittered_churn=False)
+    bursting = steady.model_copy(update={"micro_burst_rate_per_minute": 6.0, "micro_burst_factor": 7.0})
     numbers = ticks(bursting, 3000)
     assert set(numbers) == {10, 70}
     assert numbers.count(70) == pytest.approx(300, rel=0.25), "a tenth of the seconds"
 
 
 def test_the_same_seed_gives_the_same_seconds() -> None:
-    load = profile(churn_per_minute=0.24, micro_bursts_per_minute=6)
+    load = profile(churn_per_minute=0.24, micro_burst_rate_per_minute=6)
     assert ticks(load, 50) == ticks(load, 50) != ticks(load, 50, seed=2)
 
 

@@ -6,6 +6,7 @@ from itertools import islice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaletest.cluster.fleet import owner_of
 from scaletest.model import fleet as fleets
 from scaletest.model.demand import count_demand
 from scaletest.model.draw import draw_clusters
@@ -153,7 +154,7 @@ def test_the_seeded_machines_are_those_that_were_counted(
     draws = list(draw_clusters(catalog.demand, target, seed, range(2)))
     demand = count_demand(draws, 2, 4, fraction, {})
     free = fleets.free_machines(catalog, demand, wanted, 4, shards=1)
-    groups = list(fleets.seed_fleet(catalog, draws, free, wanted, 4))
+    groups = list(fleets.seed_fleet(catalog, draws, free, wanted, 4, owner_of))
     for tier, counts in free.items():
         assert sum(group.count for group in groups if group.tier is tier) == sum(counts.values())
     bound = sum(group.count for group in groups if group.tier is fleets.CONFIGURED)

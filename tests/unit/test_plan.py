@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from bigfleet.core.machines import MachineState
-from scaletest.cluster.fleet import render_fleet
+from scaletest.cluster.fleet import owner_of, render_fleet
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
 from scaletest.model.demand import needs_of
@@ -26,7 +26,7 @@ def draws_of(plan: Plan) -> list[Draw]:
 
 def fleet_of(plan: Plan) -> list[MachineGroup]:
     return list(
-        seed_fleet(plan.catalog, draws_of(plan), plan.free, plan.profile.seed, plan.profile.scale.density),
+        seed_fleet(plan.catalog, draws_of(plan), plan.free, plan.profile.seed, plan.profile.scale.density, owner_of),
     )
 
 
@@ -90,6 +90,19 @@ def test_a_gang_is_seeded_in_one_rack_where_spare_machines_stand_too() -> None:
         assert len(racks) == 1
         spare = [g.count for g in trainers if g.tier is fleets.SPECULATIVE and (g.slot.zone, g.slot.rack) in racks]
         assert sum(spare) >= 4
+
+
+def test_seeded_machines_carry_the_stamps_of_the_needs_that_the_operator_will_report() -> None:
+    plan = smoke_plan()
+    for ordinal, draw in enumerate(draws_of(plan)):
+        machines = plan.profile.scale.density
+        reported = {owner_of(draw.workload(need.workload), need.is_gang) for need in needs_of(draw, machines)}
+        stamped = {group.owner for group in fleet_of(plan) if group.cluster == f"kwok-cluster-{ordinal}"}
+        assert stamped == reported
+        gangs = {workload.group for workload in draw.workloads() if workload.group}
+        # The group as roll-ups have it: topology key, NUL, selector (spec/engine.md §3.2).
+        assert {group.partition("=")[2].rstrip(",;") for _, group in stamped if group} == gangs
+    assert all(group.owner == fleets.NOBODY for group in fleet_of(plan) if not group.cluster)
 
 
 def test_the_pods_files_render_the_seed_file_that_the_plan_counted() -> None:
