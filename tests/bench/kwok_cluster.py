@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
 from tests.patience import eventually
 
 CLUSTER = "kwok-cluster-0"
-READY_SECONDS = 120
+READY_SECONDS = 600  # a large demand is built before the operator starts
 _CONTROL_PLANE_PORT = 8776
 _PROBED = (_CONTROL_PLANE_PORT, 8775)
 _WORKERS = (8770, 8771, 8773, 8775)
@@ -93,15 +93,17 @@ async def control_plane(ip: str, folder: Path, tools: Path) -> AsyncIterator[Pod
 
 
 @asynccontextmanager
-async def whole(ip: str, folder: Path, tools: Path) -> AsyncIterator[tuple[Pod, ShardSide]]:
-    """Both containers, in session with a shard; every process is ready when this yields."""
+async def whole(
+    ip: str, folder: Path, tools: Path, load_profile: Mapping[str, Any] = _PROFILE
+) -> AsyncIterator[tuple[Pod, ShardSide]]:
+    """Both containers, in session with a shard; every process is ready and the demand built when this yields."""
     authority = Authority.create("bench")
     identities = {kind: folder / "tls" / kind for kind in ("cluster", "shard", "provider")}
     for kind, place in identities.items():
         name = CLUSTER if kind == "cluster" else kind
         authority.issue(Identity(kind, name), dns_names=[f"{kind}.bigfleet"], ip_addresses=[ip]).write(place)
     profile = folder / "profile.yaml"
-    profile.write_text(yaml.safe_dump(_PROFILE))
+    profile.write_text(yaml.safe_dump(dict(load_profile)))
     shard = ScriptedShard()
     shared, log = folder / "shared", folder / "pod.log"
     async with serving(shard, f"{ip}:7780", identities["shard"]), _provider(f"{ip}:7800", identities["provider"]):

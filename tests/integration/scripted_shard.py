@@ -42,17 +42,16 @@ class ShardSide:
 
     def tell(self, machine: str, state: str, **fields: Any) -> None:
         """A NodeStateUpdate as the real shard sends it."""
-        update = NodeStateUpdate(
-            supersedes_key=f"node:{machine}",
-            machine_id=machine,
-            state=state,
-            node_name=f"fake-{machine}",
-            provider_id=f"fake://{machine}",
-            labels={"topology.kubernetes.io/zone": "zone-a"},
-            resources=Resources(resources={"cpu": "4", "memory": "8Gi"}),
-            **fields,
-        )
-        self.send(node_state_update=update)
+        said = {
+            "supersedes_key": f"node:{machine}",
+            "machine_id": machine,
+            "state": state,
+            "node_name": f"fake-{machine}",
+            "provider_id": f"fake://{machine}",
+            "labels": {"topology.kubernetes.io/zone": "zone-a"},
+            "resources": Resources(resources={"cpu": "4", "memory": "8Gi"}),
+        }
+        self.send(node_state_update=NodeStateUpdate(**(said | fields)))
 
     async def receive(self, kind: str) -> Any:
         """The next message of this kind; others that come before it are passed over."""

@@ -1,0 +1,116 @@
+"""The demand side of one KWOK cluster under load: from a Pod's creation to its binding, and what each process takes.
+
+`python -m tests.bench.demand [PODS …]`; 2,500 and 10,000 unless told otherwise.
+"""
+
+import asyncio
+import sys
+import time
+
+import aiohttp
+
+from bigfleet.api.v1alpha1.provider_pb2 import Resources
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from bigfleet.kube import Informer, KubeClient, Object
+from bigfleet.kube.resources import PODS
+from scaletest import toolchain
+from scaletest.cluster.exposition import read_samples
+from tests.bench import kwok_cluster
+from tests.bench.processes import Snapshot, snapshot
+from tests.bench.report import emit
+
+_IP = "127.83.0.3"
+_NODES = 330
+_BIND_SECONDS = 900
+_OPERATOR_PORT = 8770
+# Processes of ours, by the names that they run under; all others are Kubernetes.
+OURS = frozenset({"control-plane", "workload", "node-creator", "pod-controller", "load-driver", "operator"})
+
+
+async def measure(pods: int) -> None:
+    tools = await toolchain.ensure(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"])
+    per_node = -(-pods * 105 // 100 // _NODES)
+    archetype = {
+        "name": "web",
+        "instanceTypes": ["c6i"],
+        "zones": ["zone-a"],
+        "resources": {"cpu": "1", "memory": "1Gi"},
+    }
+    profile = {"target": pods, "archetypes": [archetype]}
+    async with kwok_cluster.directory() as folder:
+        began = time.monotonic()
+        async with kwok_cluster.whole(_IP, folder, tools.bin_dir, profile) as (pod, shard):
+            built = time.monotonic() - began
+            began = time.monotonic()
+            room = {"cpu": str(per_node), "memory": f"{per_node}Gi", "pods": "1100"}
+            labels = {INSTANCE_TYPE_KEY: "c6i", ZONE_KEY: "zone-a", RACK_KEY: "zone-a-rack-0"}
+            for index in range(_NODES):
+                shard.tell(f"m{index}", "CONFIGURED", labels=labels, resources=Resources(resources=room))
+            async with KubeClient(pod.kubeconfig) as kube:
+                await _until_bound(kube, pods)
+            bound = time.monotonic() - began
+            taken = snapshot(pod.processes())
+            async with aiohttp.ClientSession() as http, http.get(f"http://{_IP}:{_OPERATOR_PORT}/metrics") as answer:
+                operator = await answer.text()
+    emit(
+        "demand",
+        pods=pods,
+        nodes=_NODES,
+        demand_built_seconds=round(built, 1),
+        bound_seconds=round(bound, 1),
+        bound_per_second=round(pods / bound, 1),
+        rollup_p99_at_most_seconds=_p99(operator, "bigfleet_operator_rollup_duration_seconds"),
+        acknowledge_p99_at_most_seconds=_p99(operator, "bigfleet_operator_acknowledge_duration_seconds"),
+        **_shares(taken),
+    )
+
+
+def _shares(taken: Snapshot) -> dict[str, object]:
+    """CPU seconds and memory of each process; ours together beside the apiserver's."""
+    ours = sum(usage.cpu_seconds for name, usage in taken.programs.items() if name in OURS)
+    apiserver = taken.programs["kube-apiserver"].cpu_seconds
+    return {
+        "ours_cpu_seconds": round(ours, 1),
+        "apiserver_cpu_seconds": round(apiserver, 1),
+        "ours_to_apiserver": round(ours / apiserver, 3),
+        "processes": {
+            name: {"cpu_seconds": round(usage.cpu_seconds, 1), "memory_mb": round(usage.anonymous_bytes / 1e6, 1)}
+            for name, usage in sorted(taken.programs.items())
+        },
+    }
+
+
+def _p99(exposition: str, histogram: str) -> float:
+    """The upper edge of the bucket that the 99th percentile falls into."""
+    buckets = sorted(
+        (float(sample.labels["le"]), sample.value)
+        for sample in read_samples(exposition, f"{histogram}_bucket")[f"{histogram}_bucket"]
+    )
+    return next(edge for edge, count in buckets if count >= 0.99 * buckets[-1][1])
+
+
+async def _until_bound(kube: KubeClient, wanted: int) -> None:
+    enough = asyncio.Event()
+    bound: set[str] = set()
+
+    def note(_: Object | None, new: Object | None) -> None:
+        if new and new["node"]:
+            bound.add(new["name"])
+            if len(bound) >= wanted:
+                enough.set()
+
+    def trim(pod: Object) -> Object:
+        return {"name": pod["metadata"]["name"], "node": pod["spec"].get("nodeName", "")}
+
+    watch = asyncio.create_task(Informer(kube, PODS, namespace="default", on_change=note, trim=trim).run())
+    try:
+        async with asyncio.timeout(_BIND_SECONDS):
+            await enough.wait()
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    for number in map(int, sys.argv[1:] or ("2500", "10000")):
+        asyncio.run(measure(number))
