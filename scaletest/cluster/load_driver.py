@@ -166,7 +166,7 @@ class LoadDriver:
         async with self._nodes() as nodes:
             while True:
                 pods = [pod for pod in self._pods if pod["workload"] in classes and not pod["leaving"]]
-                done = await bind_all(plan_anchors(classes, pods, nodes), self._demand.bind)
+                done = await bind_all(plan_anchors(classes, pods, nodes), nodes, self._demand.bind)
                 self._metrics.anchors.inc(len(done))
                 await asyncio.sleep(_ANCHOR_SECONDS)
 

@@ -6,6 +6,7 @@ kube-scheduler binds at the same time. A Pod that it was faster with is left whe
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 
 import structlog
 
@@ -24,6 +25,16 @@ _PLATEAU_SECONDS = 60.0
 _LONGEST_SECONDS = 45 * 60.0
 
 Binding = tuple[str, str]
+
+
+class Nodes(Protocol):
+    """The nodes as they are now; an Informer is one."""
+
+    def __iter__(self) -> Iterator[Object]: ...
+
+    def get(self, key: str) -> Object | None: ...
+
+
 # Binds (Pod, node); whether it was this call that bound it.
 Bind = Callable[[str, str], Awaitable[bool]]
 
@@ -112,7 +123,7 @@ def _machine(node: Object) -> Machine:
 
 
 async def pre_bind(
-    workloads: Mapping[str, PodClass], pods: Callable[[], Iterable[Object]], nodes: Iterable[Object], bind: Bind
+    workloads: Mapping[str, PodClass], pods: Callable[[], Iterable[Object]], nodes: Nodes, bind: Bind
 ) -> None:
     """Bind until none of the workloads' Pods waits, or no more come down for a while."""
     loop = asyncio.get_running_loop()
@@ -131,18 +142,23 @@ async def pre_bind(
             break
         current = seen()
         uids = {pod["name"]: pod["uid"] for pod in current}
-        for pod, node in await bind_all(plan_bindings(workloads, current, nodes), bind):
+        for pod, node in await bind_all(plan_bindings(workloads, current, nodes), nodes, bind):
             bound[uids[pod]] = node
         await asyncio.sleep(_POLL_SECONDS)
     log.info("first fill is bound", bound=len(bound), left=unbound, seconds=round(loop.time() - began, 1))
 
 
-async def bind_all(bindings: Iterable[Binding], bind: Bind) -> list[Binding]:
-    """Those that came true by this call."""
+async def bind_all(bindings: Iterable[Binding], nodes: Nodes, bind: Bind) -> list[Binding]:
+    """Those that came true by this call.
+
+    A plan takes a while to carry out. A node that is cordoned or gone by then must not be used: the apiserver would
+    bind a Pod even to a node that does not exist, and only the garbage collector would find it there.
+    """
     turns = asyncio.Semaphore(_IN_FLIGHT)
 
-    async def one(binding: Binding) -> Binding | None:
+    async def one(pod: str, node: str) -> Binding | None:
         async with turns:
-            return binding if await bind(*binding) else None
+            known = nodes.get(node)
+            return (pod, node) if known and known["ready"] and await bind(pod, node) else None
 
-    return [done for done in await asyncio.gather(*map(one, bindings)) if done]
+    return [done for done in await asyncio.gather(*(one(*binding) for binding in bindings)) if done]

@@ -1,7 +1,7 @@
 """The first fill: Pods go where they were seeded for, gangs whole, spreads even, nothing is over-committed."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
@@ -52,6 +52,25 @@ def node(
             },
         }
     )
+
+
+class Nodes:
+    """As an informer shows them."""
+
+    def __init__(self, *nodes: dict[str, Any]) -> None:
+        self._nodes = {one["name"]: one for one in nodes}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(list(self._nodes.values()))
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        return self._nodes.get(name)
+
+    def add(self, one: dict[str, Any]) -> None:
+        self._nodes[one["name"]] = one
+
+    def drop(self, name: str) -> None:
+        self._nodes.pop(name, None)
 
 
 def planned(workloads: list[Workload], there: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> dict[str, str]:
@@ -121,14 +140,14 @@ def test_one_pod_anchors_a_gang_that_has_none_bound() -> None:
 
 async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bound() -> None:
     web = workload("w", 6)
-    there, nodes = pods(web), [node("n1")]
+    there, nodes = pods(web), Nodes(node("n1"))
     asked: list[tuple[str, str]] = []
 
     async def bind(pod: str, name: str) -> bool:
         asked.append((pod, name))
         if len(asked) == 1:  # someone else was faster, elsewhere
             next(one for one in there if one["name"] == pod)["node"] = "n0"
-            nodes.append(node("n2"))
+            nodes.add(node("n2"))
             return False
         return True  # the watch shows it later: never, here
 
@@ -141,4 +160,18 @@ async def test_bindings_that_fail_are_not_counted() -> None:
     async def bind(pod: str, _: str) -> bool:
         return pod == "a"
 
-    assert await bind_all([("a", "n"), ("b", "n")], bind) == [("a", "n")]
+    assert await bind_all([("a", "n"), ("b", "n")], Nodes(node("n")), bind) == [("a", "n")]
+
+
+async def test_a_node_that_was_cordoned_or_left_after_the_plan_gets_no_more_pods() -> None:
+    asked: list[str] = []
+    nodes = Nodes(node("n1"), node("n2"), node("n3"))
+
+    async def bind(pod: str, _: str) -> bool:
+        asked.append(pod)
+        nodes.drop("n2")
+        nodes.add(node("n3", ready=False))
+        return True
+
+    done = await bind_all([("a", "n1"), ("b", "n2"), ("c", "n3")], nodes, bind)
+    assert asked == ["a"] and done == [("a", "n1")]
