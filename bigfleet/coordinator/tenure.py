@@ -3,10 +3,15 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import structlog
 from prometheus_client import Gauge
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.store import Claim, Domain, Store
+
+_OUTCOMES = {number: name for name, number in pb.InstructAck.Outcome.items()}
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -52,7 +57,11 @@ class Tenure:
         known.report = last
         self._unsaved_heartbeats.add(report.shard_id)
         for ack in report.instruction_acks:
-            known.instructions.pop(ack.instruction_id, None)
+            instruction = known.instructions.pop(ack.instruction_id, None)
+            if instruction and ack.outcome != pb.InstructAck.ACCEPTED:
+                outcome = _OUTCOMES.get(ack.outcome, ack.outcome)
+                asked = instruction.WhichOneof("payload")
+                log.warning("not done", shard=report.shard_id, asked=asked, outcome=outcome, reason=ack.reason)
         self._count_pending(report.shard_id)
         return list(known.instructions.values())
 

@@ -54,6 +54,18 @@ class IdentityFiles:
             ca_certificate=(directory / CA_CERTIFICATE).read_bytes(),
         )
 
+    @property
+    def fits(self) -> bool:
+        """The certificate is of this private key, and neither is cut off."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            key = load_pem_private_key(self.private_key, password=None)
+            return x509.load_pem_x509_certificate(self.certificate).public_key() == key.public_key()
+        except ValueError:
+            return False
+
     def write(self, directory: Path) -> None:
         """Write the files so that no reader sees half of one; the certificate last, as the sign that all are there."""
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
