@@ -6,6 +6,7 @@ CoordinatorError
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
 from bigfleet.security.credentials import Redialled
+from bigfleet.security.files import IdentityPaths
 
 NOT_LEADER = "not leader"
 LEADER_HEADER = "bigfleet-leader"
 
 _CONNECT_SECONDS = 2.0
 _WHY_SECONDS = 0.2
+_PREAMBLE = re.compile(r"^failed to connect to all addresses; last error: \w+: (ipv[46]:\S+: )?")
 _TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
@@ -42,11 +45,13 @@ class Unclear(CoordinatorError):
 class LeaderClient:
     """One call at a time. Answers of the leader, errors included, reach the caller as they are."""
 
-    def __init__(self, addresses: Sequence[str], tls_dir: Path | None, *, follow_strangers: bool = False) -> None:
+    def __init__(
+        self, addresses: Sequence[str], tls: Path | IdentityPaths | None, *, follow_strangers: bool = False
+    ) -> None:
         """`follow_strangers`: also dial a leader that is not among `addresses`; a shard must not, it has its peers from
         its pod's spec alone."""
         self._addresses = list(addresses)
-        self._tls_dir = tls_dir
+        self._tls = tls
         self._follow_strangers = follow_strangers
         self._channels: dict[str, Redialled] = {}
         self.leader = self._addresses[0]
@@ -94,7 +99,7 @@ class LeaderClient:
 
     async def _dialled(self, address: str) -> grpc.aio.Channel:
         if address not in self._channels:
-            self._channels[address] = Redialled(address, self._tls_dir, "coordinator")
+            self._channels[address] = Redialled(address, self._tls, "coordinator")
         return await self._channels[address].channel()
 
 
@@ -118,7 +123,7 @@ async def _why_not(dialled: grpc.aio.Channel) -> str:
     try:
         await dialled.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)(b"", timeout=_WHY_SECONDS)
     except grpc.aio.AioRpcError as error:
-        return f"does not answer: {error.details() or error.code().name}"
+        return f"does not answer: {_PREAMBLE.sub('', error.details() or error.code().name)}"
     return "answers too late"
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import grpc
 
-from bigfleet.security.files import CERTIFICATE, IdentityFiles
+from bigfleet.security.files import IdentityFiles, IdentityPaths
 
 Role = Literal["shard", "provider", "coordinator"]
 
@@ -43,25 +43,25 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 class _Leaf:
     """The files of an identity, read again when the certificate was replaced; what cannot be read changes nothing."""
 
-    def __init__(self, tls_dir: Path) -> None:
-        self._tls_dir = tls_dir
-        self._stamp = _stamp(tls_dir)
-        self.files = IdentityFiles.read(tls_dir)
+    def __init__(self, place: Path | IdentityPaths) -> None:
+        self._paths = place if isinstance(place, IdentityPaths) else IdentityPaths.within(place)
+        self._stamp = _stamp(self._paths)
+        self.files = IdentityFiles.read(self._paths)
 
     def replaced(self) -> bool:
         """Whether the files are newer ones than a moment ago. A half-written pair counts when it is whole."""
         with suppress(OSError):
-            stamp = _stamp(self._tls_dir)
+            stamp = _stamp(self._paths)
             if stamp != self._stamp:
-                files = IdentityFiles.read(self._tls_dir)
+                files = IdentityFiles.read(self._paths)
                 if files.fits:
                     self._stamp, self.files = stamp, files
                     return True
         return False
 
 
-def _stamp(tls_dir: Path) -> tuple[int, int]:
-    status = (tls_dir / CERTIFICATE).stat()
+def _stamp(paths: IdentityPaths) -> tuple[int, int]:
+    status = paths.certificate.stat()
     return status.st_mtime_ns, status.st_ino
 
 
@@ -82,19 +82,19 @@ def server_credentials(tls_dir: Path) -> grpc.ServerCredentials:
     return grpc.dynamic_ssl_server_credentials(configuration(), newer, True)  # type: ignore[arg-type]
 
 
-def channel(target: str, tls_dir: Path | None, role: Role) -> grpc.aio.Channel:
-    """A channel to a server that proves to be `<role>.bigfleet`; plaintext when there is no `tls_dir`."""
-    return _dial(target, IdentityFiles.read(tls_dir) if tls_dir else None, role)
+def channel(target: str, place: Path | IdentityPaths | None, role: Role) -> grpc.aio.Channel:
+    """A channel to a server that proves to be `<role>.bigfleet`; plaintext without a place of our files."""
+    return _dial(target, IdentityFiles.read(place) if place else None, role)
 
 
 class Redialled:
     """A channel to one server that is dialled anew when our certificate was renewed: an old one would be refused at
     the next reconnect. Between two calls only, so none is lost."""
 
-    def __init__(self, target: str, tls_dir: Path | None, role: Role) -> None:
+    def __init__(self, target: str, place: Path | IdentityPaths | None, role: Role) -> None:
         self._target = target
         self._role = role
-        self._leaf = _Leaf(tls_dir) if tls_dir else None
+        self._leaf = _Leaf(place) if place else None
         self._channel = self._dial()
 
     async def channel(self) -> grpc.aio.Channel:

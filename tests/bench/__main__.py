@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ("start", "footprint", "peer")
+BENCHES = ("start", "footprint", "peer", "failover")
 
 
 def main(names: list[str]) -> int:
