@@ -237,7 +237,6 @@ def not_built(plan: Plan) -> list[str]:
         "loadProfile.demandSteps": bool(load.demand_steps),
         "loadProfile.openLoopDemandMultiplier": load.open_loop_demand_multiplier > 1,
         "runnerActions": bool(profile.runner_actions),
-        "topology.coordinatorReplicas": plan.geometry.coordinators > 1,
         "more than one shard": plan.geometry.shards > 1,
         "cluster.storage kine": plan.substrate.cluster.storage == "kine",
         "hostKind context": plan.substrate.host_kind == "context",
