@@ -14,7 +14,7 @@ from bigfleet.ctl.errors import CtlError, UsageError, from_coordinators, from_rp
 from bigfleet.ctl.flags import DEFAULT_COORDINATOR
 from bigfleet.leaderclient import CoordinatorError, LeaderClient
 from bigfleet.security.credentials import channel
-from bigfleet.security.files import IdentityPaths
+from bigfleet.security.files import IdentityFiles, IdentityPaths
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,7 @@ class Connection:
 
     @asynccontextmanager
     async def leader(self) -> AsyncIterator["Leader"]:
-        try:
-            client = LeaderClient(self.coordinators, self.tls, follow_strangers=True)
-        except OSError as error:
-            raise CtlError(f"{error.filename}: {error.strerror}", "see `bigfleet certs`") from error
+        client = LeaderClient(self.coordinators, self.tls, follow_strangers=True)
         try:
             yield Leader(client, self.timeout)
         finally:
@@ -94,4 +91,11 @@ def connection_of(options: argparse.Namespace, environ: Mapping[str, str] = os.e
         raise UsageError(
             "no certificate", "--tls-dir DIR (make one with `bigfleet certs issue`), or --plaintext if you mean it"
         )
+    if tls:
+        try:
+            fits = IdentityFiles.read(tls).fits
+        except OSError as error:
+            raise CtlError(f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one") from error
+        if not fits:
+            raise CtlError(f"{tls.private_key} is not the key of {tls.certificate}", "see `bigfleet certs inspect`")
     return Connection(addresses, tls, options.timeout)

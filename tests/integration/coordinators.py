@@ -90,7 +90,8 @@ class Coordinator:
 
     @asynccontextmanager
     async def stub(self, identity: str) -> AsyncIterator[Any]:
-        async with channel(self.options.listen, self.identities / identity, "coordinator") as dialled:
+        place = None if self.options.plaintext else self.identities / identity
+        async with channel(self.options.listen, place, "coordinator") as dialled:
             yield rpc.CoordinatorStub(dialled)
 
     async def call(self, identity: str, method: str, request: Any, timeout: float = 10) -> Any:
