@@ -44,7 +44,7 @@ async def needs(connection: Connection, options: argparse.Namespace) -> Listing:
 async def why(connection: Connection, options: argparse.Namespace) -> Listing | None:
     """Sentences, unless a program asks."""
     found = [one for one in await _inspect_all(connection, options) if one.header.total_needs]
-    views = [(one.shard, view) for one in found for view in one.views if name_of(view).startswith(options.need[:12])]
+    views = [(one.shard, view) for one in found for view in one.views if name_of(view).startswith(options.need)]
     if not found:
         raise CtlError(
             f"no shard has demand of cluster {options.cluster!r}",
@@ -60,7 +60,7 @@ async def why(connection: Connection, options: argparse.Namespace) -> Listing | 
 
 
 def _tell(one: Inspection, options: argparse.Namespace) -> None:
-    chosen = [view for view in one.views if name_of(view).startswith(options.need[:12])]
+    chosen = [view for view in one.views if name_of(view).startswith(options.need)]
     unmet = [view for view in chosen if not view.satisfied]
     age = max(0.0, time.time() - one.header.computed_at_unix_nanos / 1e9)
     kinds = len(one.views)

@@ -1,5 +1,6 @@
 """Why is my pod pending? A need's row, told in plain sentences."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed, NodeSelectorRequirement
@@ -11,7 +12,7 @@ from bigfleet.api.v1alpha1.shardread_pb2 import (
     NeedView,
 )
 
-NAME_LENGTH = 12
+_NAME_LENGTH = 10
 _SAME = NodeSelectorRequirement.SAME
 _OPERATORS = {
     NodeSelectorRequirement.IN: "in",
@@ -22,8 +23,9 @@ _OPERATORS = {
 
 
 def name_of(view: NeedView) -> str:
-    """Short, and enough to name it by."""
-    return view.profile_fingerprint[:NAME_LENGTH]
+    """A fingerprint is a whole sentence; this is short, the same for the same demand, and enough to name it by."""
+    whole = f"{view.profile_fingerprint}\0{view.need.group}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:_NAME_LENGTH]
 
 
 def explain(view: NeedView) -> list[str]:
