@@ -3,7 +3,17 @@
 import pytest
 
 from tests.integration.apiserver import apiserver, kube
-from tests.integration.coordinators import authority, etcd_tools, leader, stopped, trio
+from tests.integration.coordinators import (
+    authority,
+    etcd_tools,
+    leader,
+    lone,
+    shared_leader,
+    shared_trio,
+    stopped,
+    stopped_trio,
+    trio,
+)
 from tests.integration.embedded_host import helm_binary, host, host_tools, kubectl
 from tests.integration.long_mode import LongMode
 from tests.integration.operator_world import side, world
@@ -18,8 +28,12 @@ __all__ = [
     "kube",
     "kubectl",
     "leader",
+    "lone",
+    "shared_leader",
+    "shared_trio",
     "side",
     "stopped",
+    "stopped_trio",
     "trio",
     "world",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import grpc
 import pytest
+import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
@@ -57,15 +58,48 @@ def stopped(authority: Authority, tmp_path: Path, etcd_tools: toolchain.Toolchai
 
 
 @pytest.fixture
-async def leader(stopped: "Coordinator") -> "AsyncIterator[Coordinator]":
+async def lone(stopped: "Coordinator") -> "AsyncIterator[Coordinator]":
+    """A leader of the test's own."""
     async with stopped.running():
         await eventually(stopped.leads)
         yield stopped
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_leader(
+    authority: Authority, tmp_path_factory: pytest.TempPathFactory, etcd_tools: toolchain.Toolchain
+) -> "AsyncIterator[Coordinator]":
+    async with lone_coordinator(authority, tmp_path_factory.mktemp("leader"), etcd_tools).running() as coordinator:
+        await eventually(coordinator.leads)
+        yield coordinator
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def leader(shared_leader: "Coordinator") -> "AsyncIterator[Coordinator]":
+    """A leader that knows no shard; its module shares the process (and so its event loop)."""
+    yield shared_leader
+    for shard in await shared_leader.shards():
+        await shared_leader.call("admin", "RemoveShard", pb.RemoveShardRequest(shard_id=shard.shard_id))
+
+
 @pytest.fixture
-def trio(authority: Authority, tmp_path: Path, etcd_tools: toolchain.Toolchain) -> "Trio":
+def stopped_trio(authority: Authority, tmp_path: Path, etcd_tools: toolchain.Toolchain) -> "Trio":
     return trio_of(authority, tmp_path, etcd_tools)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_trio(
+    authority: Authority, tmp_path_factory: pytest.TempPathFactory, etcd_tools: toolchain.Toolchain
+) -> "AsyncIterator[Trio]":
+    async with trio_of(authority, tmp_path_factory.mktemp("trio"), etcd_tools).running() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def trio(shared_trio: "Trio") -> "Trio":
+    """Three that run and are well; its module shares the processes (and so its event loop)."""
+    await shared_trio.heal()
+    return shared_trio
 
 
 def free_addresses(count: int) -> list[str]:
@@ -247,6 +281,14 @@ class Trio:
 
     def others(self, than: Coordinator) -> list[Coordinator]:
         return [one for one in self.members if one is not than]
+
+    async def heal(self) -> None:
+        """Start again what a test has killed."""
+        for member in self.members:
+            if member.running_process.returncode is not None:
+                await member.start()
+        for member in self.members:
+            await eventually(member.ready, seconds=60)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Trio"]:

@@ -89,8 +89,8 @@ class Recorder:
         return "ok"
 
 
-async def test_no_write_is_lost_or_doubled_while_leaders_are_killed(trio: Trio) -> None:
-    async with trio.running():
+async def test_no_write_is_lost_or_doubled_while_leaders_are_killed(stopped_trio: Trio) -> None:
+    async with stopped_trio.running() as trio:
         leader = await trio.leader()
         for shard in SHARDS:
             await leader.report(shard)

@@ -30,12 +30,12 @@ def rows(said: Said) -> list[list[str]]:
     return [line.split() for line in said.out.splitlines()]
 
 
-async def test_what_the_coordinator_keeps_is_listed_and_changed(leader: Coordinator) -> None:
-    ctl = as_caller(leader)
+async def test_what_the_coordinator_keeps_is_listed_and_changed(lone: Coordinator) -> None:
+    ctl = as_caller(lone)
     assert (await ctl("list-shards")).err == "No shard has registered yet.\n"
     shortfall = pb.Shortfall(priority=7, age_cycles=3, deficit=Resources(resources={"cpu": "8"}))
-    await leader.report("shard-0", cycle=4, summary=pb.ShardSummary(total_machines=10, free_machines=4))
-    await leader.report("shard-1", cycle=2, shortfalls=[shortfall])
+    await lone.report("shard-0", cycle=4, summary=pb.ShardSummary(total_machines=10, free_machines=4))
+    await lone.report("shard-1", cycle=2, shortfalls=[shortfall])
 
     heading, first, _ = rows(await ctl("list-shards"))
     assert heading == ["SHARD", "ADDRESS", "REGISTERED", "LAST_HEARTBEAT"]
@@ -64,17 +64,17 @@ async def test_what_the_coordinator_keeps_is_listed_and_changed(leader: Coordina
         assert (await ctl(empty)).code == 0
 
 
-async def test_what_fails_is_one_sentence_with_a_hint(leader: Coordinator) -> None:
-    denied = await as_caller(leader, "readonly")("remove-shard", "--shard", "shard-0")
+async def test_what_fails_is_one_sentence_with_a_hint(lone: Coordinator) -> None:
+    denied = await as_caller(lone, "readonly")("remove-shard", "--shard", "shard-0")
     assert denied.code == 1
     assert "bigfleet://readonly may not do this" in denied.err
     assert "bigfleet certs inspect" in denied.err
     (nobody,) = free_addresses(1)
-    tls = leader.identities / "admin"
+    tls = lone.identities / "admin"
     refused = await bigfleetctl("list-shards", "--coordinator", nobody, "--tls-dir", tls)
     assert (refused.code, "Connection refused" in refused.err) == (1, True)
     assert "BIGFLEET_COORDINATOR" in refused.err
-    plain = await bigfleetctl("list-shards", "--plaintext", BIGFLEET_COORDINATOR=leader.options.listen)
+    plain = await bigfleetctl("list-shards", "--plaintext", BIGFLEET_COORDINATOR=lone.options.listen)
     assert (plain.code, "do not agree on TLS" in plain.err) == (1, True)
     missing = await bigfleetctl("list-shards", "--tls-dir", tls.with_name("nobody"))
     assert (missing.code, "No such file" in missing.err) == (1, True)
@@ -82,8 +82,8 @@ async def test_what_fails_is_one_sentence_with_a_hint(leader: Coordinator) -> No
         assert "Traceback" not in said.err
 
 
-async def test_any_coordinator_will_do_and_a_dead_leader_is_found_out(trio: Trio) -> None:
-    async with trio.running():
+async def test_any_coordinator_will_do_and_a_dead_leader_is_found_out(stopped_trio: Trio) -> None:
+    async with stopped_trio.running() as trio:
         leader = await trio.leader()
         await leader.report()
         follower, other = trio.others(leader)
