@@ -1,6 +1,7 @@
 """The coordinator process: an etcd member, the leadership over it, and the RPCs."""
 
 import asyncio
+import shutil
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,22 @@ from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.files import IdentityFiles
 
 _HEARTBEAT_SAVE_SECONDS = 4.0
 _STOP_GRACE_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)
+
+
+class CannotStart(Exception):
+    """Something that a coordinator needs is not here."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,7 @@ class CoordinatorOptions:
 
 async def serve(options: CoordinatorOptions) -> None:
     """Run the member and the coordinator until cancelled; the death of the member ends both."""
+    _check_what_is_needed(options)
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     member_options = options.member_options()
@@ -121,6 +134,16 @@ async def serve(options: CoordinatorOptions) -> None:
             exporting = Exporting(options.snapshot_export_dir, options.snapshot_export_interval_seconds)
             loops.append(exporting.run(client, lambda: leadership.tenure is not None))
         await daemon.forever(*loops)
+
+
+def _check_what_is_needed(options: CoordinatorOptions) -> None:
+    if shutil.which(options.etcd_binary) is None:
+        raise CannotStart(f"there is no {options.etcd_binary!r} here", "--etcd-binary says where etcd is")
+    if options.tls_dir:
+        try:
+            IdentityFiles.read(options.tls_dir)
+        except OSError as error:
+            raise CannotStart(f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one") from error
 
 
 async def _settle(standing: Standing, leadership: Leadership) -> None:

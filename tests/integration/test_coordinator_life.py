@@ -100,10 +100,24 @@ async def test_another_raft_group_counts_its_terms_anew_and_is_newer(lone: Coord
         assert restored.founded_unix_ns > claim.founded_unix_ns
 
 
+async def test_what_is_missing_is_one_sentence(stopped: Coordinator) -> None:
+    for wrong, sentence in (
+        ({"etcd_binary": "no-etcd"}, "there is no 'no-etcd' here"),
+        ({"tls_dir": Path("nowhere")}, "nowhere/tls.crt: No such file"),
+    ):
+        started = Coordinator(dataclasses.replace(stopped.options, **wrong), stopped.identities)
+        await started.start()
+        assert await started.running_process.wait() == 2
+        said = started.log.read_text()
+        assert sentence in said
+        assert "Traceback" not in said
+
+
 async def test_the_death_of_the_member_ends_the_coordinator(lone: Coordinator) -> None:
     os.kill(lone.member_pid(), signal.SIGKILL)
     async with asyncio.timeout(10):
         assert await lone.running_process.wait() == 1
+    assert "coordinator: the etcd member ended with status 137" in lone.log.read_text()
 
 
 async def test_a_stopped_coordinator_leaves_no_process_behind(stopped: Coordinator) -> None:
