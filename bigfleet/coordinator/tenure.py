@@ -9,6 +9,8 @@ from prometheus_client import Gauge
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.store import Claim, Domain, Store
 
+# What a report may carry (spec/engine.md §2.4); a shard that sends more gets no more of our memory.
+_MAX_SHORTFALLS = 100
 _OUTCOMES = {number: name for name, number in pb.InstructAck.Outcome.items()}
 
 log = structlog.get_logger(__name__)
@@ -48,9 +50,8 @@ class Tenure:
 
     async def report(self, report: pb.ShardReport, now_unix_ns: int) -> list[pb.CoordinatorInstruction]:
         """Take a shard's report in; answers the instructions it has not acknowledged yet."""
-        last = LastReport(
-            now_unix_ns, report.cycle, report.summary, [_bare(shortfall) for shortfall in report.shortfalls]
-        )
+        shortfalls = [_bare(shortfall) for shortfall in report.shortfalls[:_MAX_SHORTFALLS]]
+        last = LastReport(now_unix_ns, report.cycle, report.summary, shortfalls)
         known = self.shards.get(report.shard_id)
         if known is None or (report.shard_address and known.address != report.shard_address):
             known = await self._register(report, last)
