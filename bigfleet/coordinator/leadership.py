@@ -17,15 +17,16 @@ _POLL_SECONDS = 0.25
 # Without a leader nobody can write: look often.
 _ELECTION_POLL_SECONDS = 0.05
 _STUCK_SECONDS = 3.0
+_HUNG_MEMBER_SECONDS = 10.0
 
 log = structlog.get_logger(__name__)
 
 
 class CannotServe(Exception):
-    """Our member leads, we cannot, and there is nobody to hand the leadership to."""
+    """We cannot do our part any more: a new process may."""
 
     exit_code = 1
-    hint = "a restart begins a new term"
+    hint = "a restart begins a new term, with a new member process"
 
 
 async def claim_leadership(client: EtcdClient, status: MemberStatus, address: str, now_unix_ns: int) -> Claim | None:
@@ -55,6 +56,7 @@ class Leadership:
         self._metrics = metrics
         self._clock = clock
         self._stuck_since: float | None = None
+        self._answered_at: float | None = None
         self._known_office = (0, 0)
         self.tenure: Tenure | None = None
         self.leader_address = ""
@@ -66,7 +68,7 @@ class Leadership:
         """Keep `tenure`, `ready` and `leader_address` true to the member's state until cancelled."""
         while True:
             try:
-                await self._observe(await self._client.status())
+                await self._observe(await self._status())
             except EtcdUnavailable as error:
                 if self.ready:
                     log.warning("etcd is unavailable", error=str(error))
@@ -81,6 +83,17 @@ class Leadership:
             self.tenure.end()
             self.tenure = None
             self._metrics.is_leader.set(0)
+
+    async def _status(self) -> MemberStatus:
+        """The member's state. One that has started, and then says nothing for long, hangs: we share its fate."""
+        try:
+            status = await self._client.status()
+        except EtcdUnavailable as error:
+            if self._answered_at is not None and self._clock() - self._answered_at >= _HUNG_MEMBER_SECONDS:
+                raise CannotServe(f"our member has not answered for {_HUNG_MEMBER_SECONDS:g} s") from error
+            raise
+        self._answered_at = self._clock()
+        return status
 
     async def _observe(self, status: MemberStatus) -> None:
         self._metrics.raft_term.set(status.raft_term)

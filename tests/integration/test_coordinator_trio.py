@@ -93,6 +93,15 @@ async def test_a_hung_coordinator_loses_the_lead_and_its_life(trio: Trio) -> Non
     await eventually(hung.ready)
 
 
+async def test_a_hung_member_ends_its_coordinator(trio: Trio) -> None:
+    hung = await trio.leader()
+    os.kill(hung.member_pid(), signal.SIGSTOP)
+    survivor = await trio.leader(trio.others(hung))
+    await survivor.report()
+    assert await exited(hung) == 1
+    assert "our member has not answered for 10 s" in hung.log.read_text()
+
+
 async def test_a_dead_coordinator_takes_its_member_along(trio: Trio) -> None:
     first = await trio.leader()
     member = first.member_pid()
