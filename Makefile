@@ -35,7 +35,7 @@ test-integration: tools ## Tests with the real binaries
 test-smoke: tools ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke
 
-bench: tools ## Time from command to Ready, what a KWOK cluster takes, and kwokctl beside it: one JSON line each
+bench: tools ## Time to Ready, what a KWOK cluster takes, kwokctl beside it, coordinator failover: one JSON line each
 	@$(BIN)/python -m tests.bench $(BENCH)
 
 lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is current

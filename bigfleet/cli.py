@@ -2,7 +2,7 @@
 
 import sys
 
-from bigfleet.dispatch import Process, dispatch, keep_out
+from bigfleet.dispatch import Process, Tool, dispatch, keep_out
 
 PROCESSES = {
     "shard": Process("decides for its clusters and drives the provider", "bigfleet.shard", "ShardOptions"),
@@ -14,12 +14,16 @@ PROCESSES = {
     "enroll": Process(
         "gets this pod's certificate from the issuer", "bigfleet.security.enroll", "EnrollOptions", "enroll"
     ),
+    "all-in-one": Process(
+        "coordinator, shard and a fake provider together, for a laptop", "bigfleet.allinone", "AllInOneOptions"
+    ),
 }
+TOOLS = {"certs": Tool("creates a CA, issues identities, inspects certificates", "bigfleet.security.certs")}
 
 
 def main() -> None:
     keep_out("rich")  # structlog would import it to colour a terminal: 50 ms and 5 MB of every process
-    dispatch("bigfleet", PROCESSES, sys.argv[1:])
+    dispatch("bigfleet", PROCESSES, sys.argv[1:], TOOLS)
 
 
 if __name__ == "__main__":

@@ -120,12 +120,20 @@ def run(process: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         uvloop.run(until_signalled())
     except Exception as error:
         # An error that knows its exit code is for people to read; any other is ours to debug.
-        exit_code = getattr(error, "exit_code", None)
+        plain = _first_of_all(error)
+        exit_code = getattr(plain, "exit_code", None)
         if exit_code is None:
             raise
-        hint = getattr(error, "hint", "")
-        sys.stderr.write(f"{process}: {error}\n" + (f"hint: {hint}\n" if hint else ""))
+        hint = getattr(plain, "hint", "")
+        sys.stderr.write(f"{process}: {plain}\n" + (f"hint: {hint}\n" if hint else ""))
         sys.exit(exit_code)
+
+
+def _first_of_all(error: BaseException) -> BaseException:
+    """What ended a group of tasks, if one error did."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def forever(*awaitables: Awaitable[None]) -> None:

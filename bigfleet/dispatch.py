@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from bigfleet.flags import parse_options
 
@@ -23,23 +24,39 @@ class Process:
     before: str = ""
 
 
+@dataclass(frozen=True)
+class Tool:
+    """A command that is no process: `module` has a `main` of its arguments that answers the exit code."""
+
+    summary: str
+    module: str
+
+
 def keep_out(module: str) -> None:
     """Make this process believe that an optional dependency of its libraries is not installed."""
     sys.modules.setdefault(module, None)  # type: ignore[arg-type]  # what Python itself takes for "not to be imported"
 
 
-def dispatch(program: str, processes: Mapping[str, Process], arguments: Sequence[str]) -> None:
-    """Run the process that the first argument names; exits with 2 and the list of them otherwise."""
-    if not arguments or arguments[0] not in processes:
+def dispatch(
+    program: str,
+    processes: Mapping[str, Process],
+    arguments: Sequence[str],
+    tools: Mapping[str, Tool] = MappingProxyType({}),
+) -> None:
+    """Run what the first argument names; exits with 2 and the list of them otherwise."""
+    commands: dict[str, Process | Tool] = {**processes, **tools}
+    if not arguments or arguments[0] not in commands:
         asked_for_help = bool(arguments) and arguments[0] in ("-h", "--help")
-        width = max(len(name) for name in processes)
-        menu = "\n".join(f"  {name:<{width}}  {process.summary}" for name, process in processes.items())
+        width = max(len(name) for name in commands)
+        menu = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in commands.items())
         stream = sys.stdout if asked_for_help else sys.stderr
         if arguments and not asked_for_help:
             stream.write(f"{program}: there is no command {arguments[0]!r}\n")
         stream.write(f"usage: {program} COMMAND [--flags]\n\ncommands:\n{menu}\n")
         sys.exit(0 if asked_for_help else 2)
     name, *rest = arguments
+    if name in tools:
+        sys.exit(importlib.import_module(tools[name].module).main(rest))
     process = processes[name]
     module = importlib.import_module(process.module)
     options = parse_options(getattr(module, process.options), f"{program} {name}", rest)

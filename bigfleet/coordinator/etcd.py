@@ -1,8 +1,9 @@
-"""An etcd member, spoken to through its JSON gateway: transactions, ranges, status."""
+"""An etcd member, spoken to through its JSON gateway: transactions, ranges, members, snapshots."""
 
 import base64
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,12 @@ import msgspec
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY
 
 _TIMEOUT = aiohttp.ClientTimeout(total=5)
-_SERVER_NAME = "coordinator.bigfleet"
+# A member that does not tell its own state at once hangs, and we must not go on leading for it.
+_STATUS_TIMEOUT = aiohttp.ClientTimeout(total=1)
+# Between two pieces of a snapshot; the whole may take as long as it takes.
+_SNAPSHOT_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=30)
+_LONGEST_LINE = 1 << 20
+SERVER_NAME = "coordinator.bigfleet"
 
 Compare = Mapping[str, Any]
 Operation = Mapping[str, Any]
@@ -45,9 +51,21 @@ class TxnResult:
 class MemberStatus:
     """What a member knows of its Raft group; `leader` is 0 while there is none."""
 
+    cluster_id: int
     member_id: int
     leader: int
     raft_term: int
+    revision: int = 0
+    raft_index: int = 0
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the Raft group; one that was never started has no name yet."""
+
+    id: int
+    name: str
+    peer_urls: tuple[str, ...]
 
 
 def value_is(key: str, value: bytes) -> Compare:
@@ -97,7 +115,7 @@ class EtcdClient:
         self._http = aiohttp.ClientSession(
             base_url=self._url,
             connector=aiohttp.TCPConnector(ssl=_client_context(self._tls_dir) if self._tls_dir else True),
-            timeout=_TIMEOUT,
+            read_bufsize=_LONGEST_LINE,
             # etcd's gateway logs a warning for every TLS request that says what it accepts.
             skip_auto_headers={"Accept"},
         )
@@ -110,17 +128,51 @@ class EtcdClient:
             await self._http.close()
 
     async def status(self) -> MemberStatus:
-        answer = await self._post("/v3/maintenance/status", {})
+        answer = await self._post("/v3/maintenance/status", {}, _STATUS_TIMEOUT)
+        header = answer["header"]
         return MemberStatus(
-            member_id=int(answer["header"]["member_id"]),
+            cluster_id=int(header["cluster_id"]),
+            member_id=int(header["member_id"]),
             leader=int(answer.get("leader", 0)),
             raft_term=int(answer.get("raftTerm", 0)),
+            revision=int(header.get("revision", 0)),
+            raft_index=int(answer.get("raftIndex", 0)),
         )
 
-    async def get(self, key: str) -> KeyValue | None:
-        """A linearizable read: it takes a quorum."""
-        answer = await self._post("/v3/kv/range", {"key": _encode(key)})
+    async def get(self, key: str, *, local: bool = False) -> KeyValue | None:
+        """A read that takes a quorum, or what this member alone knows, maybe a little late."""
+        answer = await self._post("/v3/kv/range", {"key": _encode(key), "serializable": local})
         return next(iter(_key_values(answer)), None)
+
+    async def members(self) -> list[Member]:
+        answer = await self._post("/v3/cluster/member/list", {})
+        return [
+            Member(int(one["ID"]), one.get("name", ""), tuple(one.get("peerURLs", ()))) for one in answer["members"]
+        ]
+
+    async def add_member(self, peer_url: str) -> None:
+        await self._post("/v3/cluster/member/add", {"peerURLs": [peer_url]})
+
+    async def remove_member(self, member_id: int) -> None:
+        await self._post("/v3/cluster/member/remove", {"ID": str(member_id)})
+
+    async def move_leadership(self, member_id: int) -> None:
+        """Make another member the Raft leader; this one must be it now."""
+        await self._post("/v3/maintenance/transfer-leadership", {"targetID": str(member_id)})
+
+    async def snapshot(self) -> AsyncIterator[bytes]:
+        """The whole state, piece by piece; together they are a file that etcdutl restores, with its checksum."""
+        try:
+            async with self._request("/v3/maintenance/snapshot", {}, _SNAPSHOT_TIMEOUT) as response:
+                if response.status != 200:
+                    raise EtcdUnavailable(_refusal("/v3/maintenance/snapshot", response.status, await response.read()))
+                async for line in response.content:
+                    answer = msgspec.json.decode(line)
+                    if "error" in answer:
+                        raise EtcdUnavailable(f"etcd ended its snapshot: {answer['error']}")
+                    yield base64.b64decode(answer["result"].get("blob", ""))
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise EtcdUnavailable(f"etcd did not finish its snapshot: {type(error).__name__} {error}") from error
 
     async def txn(
         self, compare: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation] = ()
@@ -129,19 +181,28 @@ class EtcdClient:
         found = tuple(_key_values(one.get("response_range", {})) for one in answer.get("responses", ()))
         return TxnResult(bool(answer.get("succeeded")), found)
 
-    async def _post(self, path: str, body: Mapping[str, Any]) -> Any:
-        if self._http is None:
-            raise RuntimeError("EtcdClient is used outside `async with`")
-        server_name = _SERVER_NAME if self._tls_dir else None
+    async def _post(self, path: str, body: Mapping[str, Any], timeout: aiohttp.ClientTimeout = _TIMEOUT) -> Any:
         try:
-            async with self._http.post(path, data=msgspec.json.encode(body), server_hostname=server_name) as response:
+            async with self._request(path, body, timeout) as response:
                 answer = await response.read()
                 status = response.status
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise EtcdUnavailable(f"etcd at {self._url} does not answer: {type(error).__name__} {error}") from error
         if status != 200:
-            raise EtcdUnavailable(f"etcd answers {path} with HTTP {status}: {answer[:300].decode(errors='replace')}")
+            raise EtcdUnavailable(_refusal(path, status, answer))
         return msgspec.json.decode(answer)
+
+    def _request(
+        self, path: str, body: Mapping[str, Any], timeout: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        if self._http is None:
+            raise RuntimeError("EtcdClient is used outside `async with`")
+        server_name = SERVER_NAME if self._tls_dir else None
+        return self._http.post(path, data=msgspec.json.encode(body), server_hostname=server_name, timeout=timeout)
+
+
+def _refusal(path: str, status: int, answer: bytes) -> str:
+    return f"etcd answers {path} with HTTP {status}: {answer[:300].decode(errors='replace')}"
 
 
 def _key_values(range_answer: Mapping[str, Any]) -> tuple[KeyValue, ...]:

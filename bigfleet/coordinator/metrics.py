@@ -10,6 +10,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.raft_term = Gauge("bigfleet_coordinator_raft_term", "Raft term of our etcd member.", registry=registry)
+        self.is_leader = Gauge("bigfleet_coordinator_is_leader", "1 while this coordinator leads.", registry=registry)
         self.applied = Counter(
             "bigfleet_coordinator_apply_total",
             "Commands to the replicated state: applied, not applied (error), or refused by the state (fsm_error).",

@@ -1,6 +1,8 @@
 """The coordinator process: an etcd member, the leadership over it, and the RPCs."""
 
 import asyncio
+import shutil
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +13,16 @@ from prometheus_client import CollectorRegistry
 from bigfleet import daemon
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
+from bigfleet.coordinator.health import Health
 from bigfleet.coordinator.leadership import Leadership
-from bigfleet.coordinator.member import MemberOptions, fail_when_it_ends, running
+from bigfleet.coordinator.member import MemberOptions, beat, fail_when_it_ends, kept, make_client_tls, start
+from bigfleet.coordinator.membership import Standing, find_a_way_in
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.service import CoordinatorService
+from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.files import IdentityFiles
 
 _HEARTBEAT_SAVE_SECONDS = 4.0
 _STOP_GRACE_SECONDS = 1.0
@@ -24,12 +30,26 @@ _STOP_GRACE_SECONDS = 1.0
 log = structlog.get_logger(__name__)
 
 
+class CannotStart(Exception):
+    """Something that a coordinator needs is not here."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 @dataclass(frozen=True)
 class CoordinatorOptions:
-    """Addresses are `host:port`."""
+    """One of the coordinators. Addresses are `host:port`."""
 
     listen: str = "127.0.0.1:7790"
+    """Where the RPCs are answered."""
+    advertise_addr: str | None = None
+    """Where clients and the other coordinators find them; None: where we listen."""
     metrics_addr: str = ":8790"
+    """Of /metrics, /healthz and /readyz."""
     id: str = "node-1"
     """Name of this coordinator and of its etcd member."""
     data_dir: Path = Path("coord-data")
@@ -39,35 +59,99 @@ class CoordinatorOptions:
     etcd_client_addr: str = "127.0.0.1:7792"
     """Where the member listens for this coordinator alone."""
     etcd_peer_addr: str = "127.0.0.1:7791"
+    """Where the member listens for the other members."""
     initial_cluster: str | None = None
-    """`id=host:port,…` of all members at installation; None: this one alone."""
+    """`id=host:port,…` of all members, as they find each other; None: this one alone."""
+    join_addr: str | None = None
+    """`host:port,…` where the RPCs of all coordinators are answered; who comes back empty asks there to be let in."""
+    snapshot_export_dir: Path | None = None
+    """The leader keeps copies of the state here; None: it does not."""
+    snapshot_export_interval_seconds: float = 300.0
+    """Between two copies."""
     tls_dir: Path | None = None
-    """Directory of this coordinator's identity; None is plaintext, without any check."""
+    """Directory of this coordinator's identity: tls.crt, tls.key, ca.crt."""
+    plaintext: bool = False
+    """Without any TLS, and so without any check of who calls; only for trying things out."""
+
+    def __post_init__(self) -> None:
+        if self.plaintext == bool(self.tls_dir):
+            raise ValueError("give either tls_dir (see `bigfleet certs`) or plaintext, not both and not neither")
+        if len(self.member_options().first_members) > 1 and not self.join_addr:
+            raise ValueError("initial_cluster names other members: give join_addr too, so that they can let us in")
+        if not self.snapshot_export_interval_seconds > 0:
+            raise ValueError("snapshot_export_interval_seconds must be above 0")
+
+    def member_options(self) -> MemberOptions:
+        return MemberOptions(
+            name=self.id,
+            data_dir=self.data_dir,
+            binary=self.etcd_binary,
+            client_addr=self.etcd_client_addr,
+            peer_addr=self.etcd_peer_addr,
+            initial_cluster=self.initial_cluster,
+            tls_dir=self.tls_dir,
+        )
 
 
 async def serve(options: CoordinatorOptions) -> None:
     """Run the member and the coordinator until cancelled; the death of the member ends both."""
+    _check_what_is_needed(options)
     registry = CollectorRegistry()
     metrics = Metrics(registry)
-    client = EtcdClient(options.etcd_client_addr, options.tls_dir)
-    leadership = Leadership(client, metrics)
-    http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)
-    try:
-        async with running(_member_options(options)) as member, client:
-            server = _grpc_server(options, leadership)
-            await server.start()
-            log.info("coordinator serving", listen=options.listen, id=options.id)
-            try:
-                await daemon.forever(
-                    fail_when_it_ends(member),
-                    leadership.follow(),
-                    _save_heartbeats(leadership),
-                    daemon.watch_loop_lag(registry),
-                )
-            finally:
-                await server.stop(_STOP_GRACE_SECONDS)
-    finally:
-        await http.cleanup()
+    member_options = options.member_options()
+    make_client_tls(member_options)
+    async with AsyncExitStack() as stack:
+        member = await stack.enter_async_context(kept())
+        client = await stack.enter_async_context(EtcdClient(options.etcd_client_addr, member_options.client_tls_dir))
+        leadership = Leadership(client, options.advertise_addr or options.listen, metrics)
+        standing = Standing(options.id)
+        http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)
+        stack.push_async_callback(http.cleanup)
+        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        service = CoordinatorService(leadership, standing, client, "https" if options.tls_dir else "http")
+        rpc.add_CoordinatorServicer_to_server(service, server)
+        health = Health(server)
+        if options.tls_dir:
+            server.add_secure_port(options.listen, server_credentials(options.tls_dir))
+        else:
+            server.add_insecure_port(options.listen)
+        # The RPCs come before the member: peers that start with us ask what we have.
+        await server.start()
+        stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
+        log.info("coordinator serving", listen=options.listen, id=options.id)
+        joining = await find_a_way_in(member_options, (options.join_addr or "").split(","), standing)
+        start(member, member_options, joining)
+        loops = [
+            fail_when_it_ends(member),
+            beat(member),
+            leadership.follow(),
+            _settle(standing, leadership),
+            _save_heartbeats(leadership),
+            health.follow(lambda: leadership.ready),
+            daemon.watch_loop_lag(registry),
+        ]
+        if options.snapshot_export_dir:
+            exporting = Exporting(options.snapshot_export_dir, options.snapshot_export_interval_seconds)
+            loops.append(exporting.run(client, lambda: leadership.tenure is not None))
+        await daemon.forever(*loops)
+
+
+def _check_what_is_needed(options: CoordinatorOptions) -> None:
+    if shutil.which(options.etcd_binary) is None:
+        raise CannotStart(f"there is no {options.etcd_binary!r} here", "--etcd-binary says where etcd is")
+    if options.tls_dir:
+        try:
+            IdentityFiles.read(options.tls_dir)
+        except OSError as error:
+            raise CannotStart(f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one") from error
+
+
+async def _settle(standing: Standing, leadership: Leadership) -> None:
+    """A founder is a member like any other once the group has had a leader."""
+    while standing.state != "member":
+        if leadership.ready:
+            standing.state = "member"
+        await asyncio.sleep(0.1)
 
 
 async def _save_heartbeats(leadership: Leadership) -> None:
@@ -81,25 +165,3 @@ async def _save_heartbeats(leadership: Leadership) -> None:
             leadership.resign()
         except EtcdUnavailable as error:
             log.warning("heartbeats not saved", error=str(error))
-
-
-def _grpc_server(options: CoordinatorOptions, leadership: Leadership) -> grpc.aio.Server:
-    server = grpc.aio.server(options=GRPC_OPTIONS)
-    rpc.add_CoordinatorServicer_to_server(CoordinatorService(leadership), server)
-    if options.tls_dir:
-        server.add_secure_port(options.listen, server_credentials(options.tls_dir))
-    else:
-        server.add_insecure_port(options.listen)
-    return server
-
-
-def _member_options(options: CoordinatorOptions) -> MemberOptions:
-    return MemberOptions(
-        name=options.id,
-        data_dir=options.data_dir / "etcd",
-        binary=options.etcd_binary,
-        client_addr=options.etcd_client_addr,
-        peer_addr=options.etcd_peer_addr,
-        initial_cluster=options.initial_cluster,
-        tls_dir=options.tls_dir,
-    )

@@ -1,18 +1,25 @@
-"""The Coordinator's RPCs: who may call them, what they answer, and with which status they fail."""
+"""The Coordinator's RPCs: who may call them, what they answer, and with which status they fail.
+
+A coordinator that does not lead answers FAILED_PRECONDITION "not leader"; its trailing metadata name the leader's
+address (`bigfleet-leader`), if it knows one.
+"""
 
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
-from bigfleet.coordinator.etcd import EtcdUnavailable
+from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.leadership import Leadership
+from bigfleet.coordinator.membership import Standing, readmit
+from bigfleet.coordinator.snapshots import chunks, meta_of
 from bigfleet.coordinator.store import Deposed, Domain, DomainTaken, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
+from bigfleet.leaderclient import LEADER_HEADER, NOT_LEADER
 from bigfleet.security import require
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -21,8 +28,18 @@ Context = grpc.aio.ServicerContext[Any, Any]
 class CoordinatorService(rpc.CoordinatorServicer):
     """Answers as the leader, or says that it is none."""
 
-    def __init__(self, leadership: Leadership, now_unix_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        standing: Standing,
+        client: EtcdClient,
+        scheme: str,
+        now_unix_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._leadership = leadership
+        self._standing = standing
+        self._client = client
+        self._scheme = scheme
         self._now_unix_ns = now_unix_ns
 
     async def ReportShard(self, request: pb.ShardReport, context: Context) -> pb.ReportAck:  # noqa: N802
@@ -30,7 +47,12 @@ class CoordinatorService(rpc.CoordinatorServicer):
             await _need(context, shard_id=request.shard_id)
             await require(context, "shard", name=request.shard_id)
             instructions = await tenure.report(request, self._now_unix_ns())
-            return pb.ReportAck(coordinator_term=tenure.claim.term, acknowledged=True, instructions=instructions)
+            return pb.ReportAck(
+                coordinator_term=tenure.claim.term,
+                acknowledged=True,
+                instructions=instructions,
+                founded_unix_ns=tenure.claim.founded_unix_ns,
+            )
 
     async def AssignDomain(  # noqa: N802
         self, request: pb.AssignDomainRequest, context: Context
@@ -139,13 +161,19 @@ class CoordinatorService(rpc.CoordinatorServicer):
             )
 
     async def JoinRaftCluster(  # noqa: N802
-        self,
-        request: pb.JoinRaftClusterRequest,  # noqa: ARG002
-        context: Context,
+        self, request: pb.JoinRaftClusterRequest, context: Context
     ) -> pb.JoinRaftClusterResponse:
-        await require(context, "admin")
-        await context.abort(
-            grpc.StatusCode.UNIMPLEMENTED, "members are fixed at installation: list them all in --initial-cluster"
+        identity = await require(context, "admin", "coordinator")
+        if identity and identity.kind == "coordinator":
+            await require(context, "coordinator", name=request.node_id)
+        async with self._leading(context) as tenure:
+            await _need(context, node_id=request.node_id, raft_address=request.raft_address)
+            if request.node_id == self._standing.name:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{request.node_id!r} leads: it is in already")
+            async with tenure.writing:
+                members = await readmit(self._client, request.node_id, f"{self._scheme}://{request.raft_address}")
+        return pb.JoinRaftClusterResponse(
+            members=[pb.RaftMember(name=one.name, peer_url=url) for one in members for url in one.peer_urls[:1]]
         )
 
     async def SnapshotSave(  # noqa: N802
@@ -154,25 +182,35 @@ class CoordinatorService(rpc.CoordinatorServicer):
         context: Context,
     ) -> AsyncIterator[pb.SnapshotSaveChunk]:
         await require(context, "admin")
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "snapshots cannot be saved through the coordinator yet")
-        yield pb.SnapshotSaveChunk()
+        async with self._leading(context):
+            meta = meta_of(await self._client.status(), self._now_unix_ns())
+            yield pb.SnapshotSaveChunk(meta_json=meta)
+            async for chunk in chunks(self._client.snapshot()):
+                yield pb.SnapshotSaveChunk(data=chunk)
 
     @asynccontextmanager
     async def _leading(self, context: Context) -> AsyncIterator[Tenure]:
         """The current tenure; what goes wrong in it ends the call with the status that names it."""
         if self._leadership.tenure is None:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not leader")
+            await self._not_leader(context)
         try:
             yield self._leadership.tenure
         except Deposed:
             self._leadership.resign()
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not leader")
+            await self._not_leader(context)
         except UnknownShard as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
         except DomainTaken as error:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
         except EtcdUnavailable as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+
+    async def _not_leader(self, context: Context) -> NoReturn:
+        hints = [self._standing.header()]
+        if self._leadership.leader_address and self._leadership.tenure is None:
+            hints.append((LEADER_HEADER, self._leadership.leader_address))
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, NOT_LEADER, tuple(hints))
+        raise AssertionError("abort does not return")
 
 
 async def _need(context: Context, **fields: str) -> None:

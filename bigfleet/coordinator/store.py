@@ -1,6 +1,6 @@
 """The replicated state under `/bigfleet/`, written only by the recorded leader of the current term.
 
-    /bigfleet/leader                      who leads, since which Raft term
+    /bigfleet/leader                      who leads, where, since which Raft term of which group
     /bigfleet/shards/<id>                 address and time of registration
     /bigfleet/heartbeats/<id>             unix nanoseconds of the last persisted heartbeat
     /bigfleet/domains/<key>/<value>       id of the owning shard
@@ -63,6 +63,12 @@ class Claim(msgspec.Struct, frozen=True):
 
     member: int
     term: int
+    cluster: int = 0
+    """etcd's number of the Raft group. Another one, as after a restore, counts its terms from the start."""
+    founded_unix_ns: int = 0
+    """When that group was founded; orders the terms of different groups."""
+    address: str = ""
+    """Where the leader's RPCs are answered."""
 
     def record(self) -> bytes:
         return msgspec.json.encode(self)

@@ -3,10 +3,17 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import structlog
 from prometheus_client import Gauge
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.store import Claim, Domain, Store
+
+# What a report may carry (spec/engine.md §2.4); a shard that sends more gets no more of our memory.
+_MAX_SHORTFALLS = 100
+_OUTCOMES = {number: name for name, number in pb.InstructAck.Outcome.items()}
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -43,16 +50,19 @@ class Tenure:
 
     async def report(self, report: pb.ShardReport, now_unix_ns: int) -> list[pb.CoordinatorInstruction]:
         """Take a shard's report in; answers the instructions it has not acknowledged yet."""
-        last = LastReport(
-            now_unix_ns, report.cycle, report.summary, [_bare(shortfall) for shortfall in report.shortfalls]
-        )
+        shortfalls = [_bare(shortfall) for shortfall in report.shortfalls[:_MAX_SHORTFALLS]]
+        last = LastReport(now_unix_ns, report.cycle, report.summary, shortfalls)
         known = self.shards.get(report.shard_id)
         if known is None or (report.shard_address and known.address != report.shard_address):
             known = await self._register(report, last)
         known.report = last
         self._unsaved_heartbeats.add(report.shard_id)
         for ack in report.instruction_acks:
-            known.instructions.pop(ack.instruction_id, None)
+            instruction = known.instructions.pop(ack.instruction_id, None)
+            if instruction and ack.outcome != pb.InstructAck.ACCEPTED:
+                outcome = _OUTCOMES.get(ack.outcome, ack.outcome)
+                asked = instruction.WhichOneof("payload")
+                log.warning("not done", shard=report.shard_id, asked=asked, outcome=outcome, reason=ack.reason)
         self._count_pending(report.shard_id)
         return list(known.instructions.values())
 

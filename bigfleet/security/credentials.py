@@ -1,11 +1,16 @@
-"""gRPC ends of the mutual TLS: server credentials and channels that check the server's role."""
+"""gRPC ends of the mutual TLS: server credentials and channels that check the server's role.
 
+Certificates are renewed on disk while processes run: a server looks for a new one at every handshake, a client dials
+again.
+"""
+
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import grpc
 
-from bigfleet.security.files import IdentityFiles
+from bigfleet.security.files import IdentityFiles, IdentityPaths
 
 Role = Literal["shard", "provider", "coordinator"]
 
@@ -35,19 +40,80 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 )
 
 
+class _Leaf:
+    """The files of an identity, read again when the certificate was replaced; what cannot be read changes nothing."""
+
+    def __init__(self, place: Path | IdentityPaths) -> None:
+        self._paths = place if isinstance(place, IdentityPaths) else IdentityPaths.within(place)
+        self._stamp = _stamp(self._paths)
+        self.files = IdentityFiles.read(self._paths)
+
+    def replaced(self) -> bool:
+        """Whether the files are newer ones than a moment ago. A half-written pair counts when it is whole."""
+        with suppress(OSError):
+            stamp = _stamp(self._paths)
+            if stamp != self._stamp:
+                files = IdentityFiles.read(self._paths)
+                if files.fits:
+                    self._stamp, self.files = stamp, files
+                    return True
+        return False
+
+
+def _stamp(paths: IdentityPaths) -> tuple[int, int]:
+    status = paths.certificate.stat()
+    return status.st_mtime_ns, status.st_ino
+
+
 def server_credentials(tls_dir: Path) -> grpc.ServerCredentials:
     """TLS with this directory's certificate, for clients that show one of the same CA."""
-    files = IdentityFiles.read(tls_dir)
-    return grpc.ssl_server_credentials(
-        [(files.private_key, files.certificate)], root_certificates=files.ca_certificate, require_client_auth=True
-    )
+    leaf = _Leaf(tls_dir)
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        files = leaf.files
+        return grpc.ssl_server_certificate_configuration(
+            [(files.private_key, files.certificate)], root_certificates=files.ca_certificate
+        )
+
+    def newer() -> grpc.ServerCertificateConfiguration | None:
+        return configuration() if leaf.replaced() else None
+
+    # None means "as before"; the stubs do not know it.
+    return grpc.dynamic_ssl_server_credentials(configuration(), newer, True)  # type: ignore[arg-type]
 
 
-def channel(target: str, tls_dir: Path | None, role: Role) -> grpc.aio.Channel:
-    """A channel to a server that proves to be `<role>.bigfleet`; plaintext when there is no `tls_dir`."""
-    if tls_dir is None:
+def channel(target: str, place: Path | IdentityPaths | None, role: Role) -> grpc.aio.Channel:
+    """A channel to a server that proves to be `<role>.bigfleet`; plaintext without a place of our files."""
+    return _dial(target, IdentityFiles.read(place) if place else None, role)
+
+
+class Redialled:
+    """A channel to one server that is dialled anew when our certificate was renewed: an old one would be refused at
+    the next reconnect. Between two calls only, so none is lost."""
+
+    def __init__(self, target: str, place: Path | IdentityPaths | None, role: Role) -> None:
+        self._target = target
+        self._role = role
+        self._leaf = _Leaf(place) if place else None
+        self._channel = self._dial()
+
+    async def channel(self) -> grpc.aio.Channel:
+        """The channel to use for the next call."""
+        if self._leaf and self._leaf.replaced():
+            old, self._channel = self._channel, self._dial()
+            await old.close(None)
+        return self._channel
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def _dial(self) -> grpc.aio.Channel:
+        return _dial(self._target, self._leaf.files if self._leaf else None, self._role)
+
+
+def _dial(target: str, files: IdentityFiles | None, role: Role) -> grpc.aio.Channel:
+    if files is None:
         return grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
-    files = IdentityFiles.read(tls_dir)
     credentials = grpc.ssl_channel_credentials(files.ca_certificate, files.private_key, files.certificate)
     options = (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", f"{role}.bigfleet"))
     return grpc.aio.secure_channel(target, credentials, options=options)

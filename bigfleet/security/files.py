@@ -36,6 +36,19 @@ class KeyFiles:
 
 
 @dataclass(frozen=True)
+class IdentityPaths:
+    """Where the three files of an identity are."""
+
+    certificate: Path
+    private_key: Path
+    ca_certificate: Path
+
+    @classmethod
+    def within(cls, directory: Path) -> Self:
+        return cls(directory / CERTIFICATE, directory / PRIVATE_KEY, directory / CA_CERTIFICATE)
+
+
+@dataclass(frozen=True)
 class IdentityFiles:
     """PEM of an identity. The private key never shows in its repr."""
 
@@ -47,12 +60,22 @@ class IdentityFiles:
         return "IdentityFiles(…)"
 
     @classmethod
-    def read(cls, directory: Path) -> "IdentityFiles":
-        return cls(
-            certificate=(directory / CERTIFICATE).read_bytes(),
-            private_key=(directory / PRIVATE_KEY).read_bytes(),
-            ca_certificate=(directory / CA_CERTIFICATE).read_bytes(),
-        )
+    def read(cls, place: Path | IdentityPaths) -> "IdentityFiles":
+        """Of a directory, or of three files."""
+        paths = place if isinstance(place, IdentityPaths) else IdentityPaths.within(place)
+        return cls(paths.certificate.read_bytes(), paths.private_key.read_bytes(), paths.ca_certificate.read_bytes())
+
+    @property
+    def fits(self) -> bool:
+        """The certificate is of this private key, and neither is cut off."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            key = load_pem_private_key(self.private_key, password=None)
+            return x509.load_pem_x509_certificate(self.certificate).public_key() == key.public_key()
+        except ValueError:
+            return False
 
     def write(self, directory: Path) -> None:
         """Write the files so that no reader sees half of one; the certificate last, as the sign that all are there."""

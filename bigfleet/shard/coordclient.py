@@ -7,9 +7,9 @@ from collections.abc import Callable
 import grpc
 import structlog
 
-from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
+from bigfleet.api.v1alpha1 import coordinator_pb2
 from bigfleet.core.machines import MachineState
-from bigfleet.security import channel
+from bigfleet.leaderclient import CoordinatorError, LeaderClient
 from bigfleet.shard.convert import shortfall_to_wire
 from bigfleet.shard.cycle import CycleReport
 from bigfleet.shard.domains import Domains
@@ -19,6 +19,7 @@ from bigfleet.shard.options import ShardOptions
 log = structlog.get_logger()
 
 _REPORT_TIMEOUT_SECONDS = 5.0
+_FIRST_RETRY_SECONDS = 0.5
 _MAX_SHORTFALLS = 100
 _FREE = (MachineState.IDLE, MachineState.SPECULATIVE)
 
@@ -32,14 +33,19 @@ class Instructions:
         self._domains = domains
         self._domains_changed = domains_changed
         self.term = 0
+        # Terms count from the start when the coordinators lost everything; a later founding is newer all the same.
+        self._founded = 0
         self._acks: dict[str, coordinator_pb2.InstructAck] = {}
 
     def take(self, answer: coordinator_pb2.ReportAck) -> list[coordinator_pb2.InstructAck]:
         """The acknowledgements to send with the next report."""
-        if answer.coordinator_term < self.term:
+        if (answer.founded_unix_ns, answer.coordinator_term) < (self._founded, self.term):
             log.warning("answer of a deposed coordinator dropped", term=answer.coordinator_term, known=self.term)
             return []
-        self.term = answer.coordinator_term
+        if answer.founded_unix_ns != self._founded:
+            # Its instructions may have the numbers of others that we acknowledged long ago.
+            self._acks.clear()
+        self._founded, self.term = answer.founded_unix_ns, answer.coordinator_term
         pending = {instruction.instruction_id for instruction in answer.instructions}
         # What the coordinator no longer sends, it has our word on.
         self._acks = {key: ack for key, ack in self._acks.items() if key in pending}
@@ -69,6 +75,8 @@ class Instructions:
 
 
 class CoordinatorClient:
+    """Reports to whoever leads, again and again."""
+
     def __init__(
         self,
         options: ShardOptions,
@@ -79,38 +87,42 @@ class CoordinatorClient:
         instructions: Instructions,
     ) -> None:
         self._options = options
-        self._channels = [channel(each.strip(), options.tls_dir, "coordinator") for each in addresses.split(",")]
+        self._coordinators = LeaderClient([each.strip() for each in addresses.split(",")], options.tls_dir)
         self._epoch = epoch
         self._inventory = inventory
         self._latest = latest
         self._instructions = instructions
         self._reports = 0
         self._acks: list[coordinator_pb2.InstructAck] = []
-        self._leader = 0
 
     async def run(self) -> None:
-        """Report for ever; after a failure the next coordinator is tried."""
+        """Report for ever; after a report that nobody took the next one comes soon: an election takes a second."""
+        interval = self._options.coordinator_heartbeat_interval_seconds
+        wait = _FIRST_RETRY_SECONDS
         try:
             while True:
-                await self._report()
-                await asyncio.sleep(self._options.coordinator_heartbeat_interval_seconds)
+                if await self._report():
+                    wait = _FIRST_RETRY_SECONDS
+                    await asyncio.sleep(interval)
+                else:
+                    await asyncio.sleep(min(wait, interval))
+                    wait *= 2
         finally:
-            await asyncio.gather(*(each.close() for each in self._channels))
+            await self._coordinators.close()
 
-    async def _report(self) -> None:
-        """One report to whoever leads: each coordinator is asked once, the last leader first."""
+    async def _report(self) -> bool:
+        """Whether a leader answered."""
         self._reports += 1
-        report = self._build()
-        for _ in self._channels:
-            stub = coordinator_pb2_grpc.CoordinatorStub(self._channels[self._leader])
-            try:
-                answer = await stub.ReportShard(report, timeout=_REPORT_TIMEOUT_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                log.warning("report failed", code=error.code().name, details=error.details())
-                self._leader = (self._leader + 1) % len(self._channels)
-            else:
-                self._acks = self._instructions.take(answer)
-                return
+        try:
+            answer = await self._coordinators.call("ReportShard", self._build(), _REPORT_TIMEOUT_SECONDS)
+        except CoordinatorError as error:
+            log.warning("report failed", error=str(error), tried=error.tried)
+            return False
+        except grpc.aio.AioRpcError as error:
+            log.warning("report refused", code=error.code().name, details=error.details())
+        else:
+            self._acks = self._instructions.take(answer)
+        return True
 
     def _build(self) -> coordinator_pb2.ShardReport:
         inventory = self._inventory

@@ -12,8 +12,8 @@ neither does a pod that talks to itself.
 - {from: [shard], to: provider, ports: [7800]}
 # Reports.
 - {from: [shard], to: coordinator, ports: [7790]}
-# etcd's peers.
-- {from: [coordinator], to: coordinator, ports: [7791]}
+# etcd's peers, and a member that comes back empty and asks to be let in.
+- {from: [coordinator], to: coordinator, ports: [7790, 7791]}
 # Scrapes.
 - {from: [prometheus], to: issuer, ports: [8810], scrape: true}
 - {from: [prometheus], to: coordinator, ports: [8790], scrape: true}

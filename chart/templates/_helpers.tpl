@@ -53,6 +53,15 @@ capabilities: {drop: [ALL]}
 - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
 {{- end }}
 
+{{/* Where the RPCs of all coordinators are answered. */}}
+{{- define "coordinators" -}}
+{{- $addresses := list -}}
+{{- range $ordinal := until (int .Values.coordinator.replicas) -}}
+{{- $addresses = append $addresses (printf "bigfleet-coordinator-%d.bigfleet-coordinator.%s.svc:7790" $ordinal $.Release.Namespace) -}}
+{{- end -}}
+{{- join "," $addresses -}}
+{{- end }}
+
 {{/*
 The probes of a process with /healthz and /readyz; give it (dict "port" 8780), and "path" if it has one path for both.
 A busy process is never restarted: only one that has not answered for three minutes, ten seconds of patience each time.

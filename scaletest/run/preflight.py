@@ -230,7 +230,6 @@ def refuse_what_is_not_built(plan: Plan) -> None:
 def not_built(plan: Plan) -> list[str]:
     asked = {
         "runnerActions": bool(plan.profile.runner_actions),
-        "topology.coordinatorReplicas": plan.geometry.coordinators > 1,
         "more than one shard": plan.geometry.shards > 1,
         "cluster.storage kine": plan.substrate.cluster.storage == "kine",
         "hostKind context": plan.substrate.host_kind == "context",

@@ -138,6 +138,7 @@ GO_TOOLS: Mapping[str, GoTool] = {
     tool.name: tool
     for tool in (
         GoTool("etcd", _ETCD, "go.etcd.io/etcd/server/v3"),
+        GoTool("etcdutl", _ETCD, "go.etcd.io/etcd/etcdutl/v3", version_args=("version",)),
         GoTool("kube-apiserver", _KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
         GoTool("kube-controller-manager", _KUBERNETES, "k8s.io/kubernetes/cmd/kube-controller-manager"),
         GoTool("kube-scheduler", _KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ("start", "footprint", "peer", "demand")
+BENCHES = ("start", "footprint", "peer", "demand", "failover")
 
 
 def main(names: list[str]) -> int:

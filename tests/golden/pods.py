@@ -50,8 +50,9 @@ def workloads(objects: list[Object]) -> dict[str, Workload]:
 
 
 def environment(container: Object) -> dict[str, str]:
-    """The variables of a container as its arguments see them in pod 0 of a StatefulSet."""
-    downward = {"metadata.name": "pod-0", "metadata.namespace": "bigfleet-scaletest", "status.podIP": "10.0.0.7"}
+    """The variables of a container as its arguments see them in pod 0 of the StatefulSet that is named after it."""
+    pod = f"bigfleet-{container['name']}-0"
+    downward = {"metadata.name": pod, "metadata.namespace": "bigfleet-scaletest", "status.podIP": "10.0.0.7"}
     found: dict[str, str] = {}
     for entry in container.get("env", []):
         value = entry["value"] if "value" in entry else downward[entry["valueFrom"]["fieldRef"]["fieldPath"]]

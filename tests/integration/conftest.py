@@ -3,11 +3,40 @@
 import pytest
 
 from tests.integration.apiserver import apiserver, kube
+from tests.integration.coordinators import (
+    authority,
+    etcd_tools,
+    leader,
+    lone,
+    shared_leader,
+    shared_trio,
+    stopped,
+    stopped_trio,
+    trio,
+)
 from tests.integration.embedded_host import helm_binary, host, host_tools, kubectl
 from tests.integration.long_mode import LongMode
 from tests.integration.operator_world import side, world
 
-__all__ = ["apiserver", "helm_binary", "host", "host_tools", "kube", "kubectl", "side", "world"]
+__all__ = [
+    "apiserver",
+    "authority",
+    "etcd_tools",
+    "helm_binary",
+    "host",
+    "host_tools",
+    "kube",
+    "kubectl",
+    "leader",
+    "lone",
+    "shared_leader",
+    "shared_trio",
+    "side",
+    "stopped",
+    "stopped_trio",
+    "trio",
+    "world",
+]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -29,6 +29,7 @@ FLOWS = {
     ("kwok-cluster", "provider", 7800),
     ("shard", "provider", 7800),
     ("shard", "coordinator", 7790),
+    ("coordinator", "coordinator", 7790),
     ("coordinator", "coordinator", 7791),
     ("grafana", "prometheus", 9090),
     *(("prometheus", target, port) for target, ports in METRICS_PORTS.items() for port in ports),

@@ -61,7 +61,7 @@ def test_settings_reach_their_process() -> None:
     assert given["shard"].reclaim_cap_fraction == 0.1
     assert given["shard"].coordinator_heartbeat_interval_seconds == 5
     assert given["shard"].coordinator_addr.count(",") == 2
-    assert given["shard"].advertise_addr == f"pod-0.bigfleet-shard-headless.{NAMESPACE}.svc:7780"
+    assert given["shard"].advertise_addr == f"bigfleet-shard-0.bigfleet-shard-headless.{NAMESPACE}.svc:7780"
     assert given["workload"].operator_qps == 2_000_000
     assert given["workload"].operator_burst == 4_000_000
     assert given["workload"].pod_controller_qps == 200
@@ -76,8 +76,13 @@ def test_three_coordinators_know_each_other_and_one_knows_nobody() -> None:
     assert options_of(three).initial_cluster == ",".join(
         f"bigfleet-coordinator-{n}=bigfleet-coordinator-{n}.bigfleet-coordinator.{NAMESPACE}.svc:7791" for n in range(3)
     )
+    (shard,) = pods_of("everything")["bigfleet-shard"].containers
+    assert options_of(three).join_addr == options_of(shard).coordinator_addr
+    # What a follower tells of the leader is an address that the shards have in their list.
+    assert options_of(three).advertise_addr == f"bigfleet-coordinator-0.bigfleet-coordinator.{NAMESPACE}.svc:7790"
     (one,) = pods_of("dev-50")["bigfleet-coordinator"].containers
     assert options_of(one).initial_cluster is None
+    assert options_of(one).join_addr is None
 
 
 def test_a_shard_without_a_coordinator_is_told_of_none() -> None:

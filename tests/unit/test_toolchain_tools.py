@@ -99,7 +99,7 @@ def test_every_shipped_tool_is_pinned_and_declared_in_its_module(tool: GoTool) -
 
 
 def test_shipped_tools_have_keys_of_their_own() -> None:
-    assert len({tool.key for tool in GO_TOOLS.values()}) == len(GO_TOOLS) == 7
+    assert len({tool.key for tool in GO_TOOLS.values()}) == len(GO_TOOLS) == 8
 
 
 @pytest.mark.parametrize(

@@ -70,14 +70,16 @@ class Shortfall(_message.Message):
     def __init__(self, requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., deficit: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ..., age_cycles: _Optional[int] = ..., interruption_penalty_bucket: _Optional[_Union[_capacity_pb2.PenaltyBucket, str]] = ...) -> None: ...
 
 class ReportAck(_message.Message):
-    __slots__ = ("coordinator_term", "acknowledged", "instructions")
+    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns")
     COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    FOUNDED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     coordinator_term: int
     acknowledged: bool
     instructions: _containers.RepeatedCompositeFieldContainer[CoordinatorInstruction]
-    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ...) -> None: ...
+    founded_unix_ns: int
+    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ...) -> None: ...
 
 class CoordinatorInstruction(_message.Message):
     __slots__ = ("coordinator_term", "sequence_number", "instruction_id", "assign_domain", "unassign_domain", "reassign_speculative", "cross_shard_drain", "transfer_ownership")
@@ -321,8 +323,18 @@ class JoinRaftClusterRequest(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., raft_address: _Optional[str] = ...) -> None: ...
 
 class JoinRaftClusterResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[RaftMember]
+    def __init__(self, members: _Optional[_Iterable[_Union[RaftMember, _Mapping]]] = ...) -> None: ...
+
+class RaftMember(_message.Message):
+    __slots__ = ("name", "peer_url")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PEER_URL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    peer_url: str
+    def __init__(self, name: _Optional[str] = ..., peer_url: _Optional[str] = ...) -> None: ...
 
 class SnapshotSaveRequest(_message.Message):
     __slots__ = ()

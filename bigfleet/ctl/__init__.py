@@ -1,0 +1,1 @@
+"""`bigfleetctl`: what people ask of the coordinators and shards, and tell them."""

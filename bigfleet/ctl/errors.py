@@ -1,0 +1,53 @@
+"""What went wrong, in one sentence, with what would help.
+
+CtlError              exit code 1
+└── UsageError        exit code 2: the command line makes no sense
+"""
+
+import grpc
+
+from bigfleet.leaderclient import CoordinatorError, Unclear
+
+
+class CtlError(Exception):
+    """For people to read; `hint` says what would help."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(CtlError):
+    exit_code = 2
+
+
+_HINTS = {
+    grpc.StatusCode.PERMISSION_DENIED: "`bigfleet certs inspect` shows who you are; changes take bigfleet://admin",
+    grpc.StatusCode.UNAVAILABLE: "is it running there, and does it speak TLS as you do?",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "--timeout gives it longer",
+    grpc.StatusCode.ALREADY_EXISTS: "`bigfleetctl unassign-domain` frees it first",
+    grpc.StatusCode.NOT_FOUND: "`bigfleetctl list-shards` shows those that are registered",
+}
+
+
+def from_rpc(error: grpc.aio.AioRpcError) -> CtlError:
+    """An answer of the leader, or of a shard, that is an error."""
+    code = error.code()
+    return CtlError(f"{error.details() or code.name} ({code.name})", _HINTS.get(code, ""))
+
+
+def from_coordinators(error: CoordinatorError) -> CtlError:
+    """No answer of a leader."""
+    tried = "".join(f"\n  {address} {what}" for address, what in error.tried.items())
+    if isinstance(error, Unclear):
+        return CtlError(f"{error}: the change was made, or was not{tried}", "look with a list- command, then ask again")
+    words = tried.lower()
+    if "does not lead" in words:
+        hint = "is the leader one of your --coordinator addresses? With two of three coordinators down nobody can lead"
+    elif any(word in words for word in ("ssl", "handshake", "certificate", "socket closed")):
+        hint = "the two ends do not agree on TLS: check --tls-dir with `bigfleet certs inspect`, or --plaintext"
+    else:
+        hint = "--coordinator HOST:PORT[,…] or BIGFLEET_COORDINATOR says where the coordinators are"
+    return CtlError(f"{error}{tried}", hint)

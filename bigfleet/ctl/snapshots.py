@@ -1,0 +1,111 @@
+"""Snapshots of the coordinators' state: saved from the running leader, restored offline into an empty directory."""
+
+import argparse
+import asyncio
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import grpc
+import msgspec
+
+from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
+from bigfleet.ctl.connection import Connection
+from bigfleet.ctl.errors import CtlError, UsageError, from_rpc
+from bigfleet.ctl.output import write
+
+# etcd puts the checksum of a snapshot behind it.
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
+_STATE_FILE = "state.db"
+# Must be the coordinator's own (bigfleet/coordinator/member.py); another one makes another cluster.
+_CLUSTER_TOKEN = "bigfleet-coordinator"
+
+
+async def save(connection: Connection, options: argparse.Namespace) -> None:
+    """Write FILE whole or not at all; a snapshot takes as long as it takes, --timeout is for finding the leader."""
+    draft = options.file.with_name(f".{options.file.name}.{os.getpid()}")
+    try:
+        async with connection.leader() as leader:
+            meta = await _stream(await leader.channel(), draft)
+        _check(draft)
+        draft.replace(options.file)
+    except OSError as error:
+        raise CtlError(f"{error.filename}: {error.strerror}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    write(f"saved snapshot index={meta['index']} term={meta['term']} to {options.file}\n")
+
+
+async def _stream(leader: grpc.aio.Channel, draft: Path) -> dict[str, int]:
+    meta: dict[str, int] = {}
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        try:
+            async for chunk in rpc.CoordinatorStub(leader).SnapshotSave(pb.SnapshotSaveRequest()):
+                if chunk.WhichOneof("chunk") == "meta_json":
+                    meta = msgspec.json.decode(chunk.meta_json)
+                else:
+                    file.write(chunk.data)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc(error) from error
+        file.flush()
+        os.fsync(file.fileno())
+    return meta
+
+
+def _check(snapshot: Path) -> None:
+    """Whether the file is whole: its last bytes are the checksum of the rest."""
+    digest = hashlib.sha256()
+    left = snapshot.stat().st_size - _CHECKSUM_BYTES
+    with snapshot.open("rb") as file:
+        while left > 0 and (piece := file.read(min(left, 1 << 20))):
+            digest.update(piece)
+            left -= len(piece)
+        if left != 0 or file.read() != digest.digest():
+            raise CtlError(f"{snapshot} is not a whole snapshot: its checksum does not fit")
+
+
+async def restore(options: argparse.Namespace) -> None:
+    """Make FILE the state of one coordinator that is not running; the others start empty and join it."""
+    source = options.file.resolve() / _STATE_FILE if options.file.is_dir() else options.file
+    target = options.data_dir / "etcd"
+    if not source.exists():
+        raise UsageError(f"there is no snapshot {source}")
+    if any((target / "member" / "wal").glob("*.wal")) and not options.force:
+        raise CtlError(
+            f"{target} holds a member's state already",
+            "stop that coordinator first; --force then puts the snapshot in the place of its state",
+        )
+    _check(source)
+    scheme = "http" if options.plaintext else "https"
+    url = f"{scheme}://{options.raft_advertise}"
+    draft = options.data_dir / f".etcd.{os.getpid()}"
+    options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        await _etcdutl(
+            options.etcdutl_binary,
+            *("snapshot", "restore", str(source), f"--data-dir={draft}", f"--name={options.node_id}"),
+            *(f"--initial-cluster={options.node_id}={url}", f"--initial-advertise-peer-urls={url}"),
+            f"--initial-cluster-token={_CLUSTER_TOKEN}",
+        )
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    write(
+        f"restored {source} as {options.node_id} into {options.data_dir}\n"
+        "Start this coordinator first, then the others with empty data directories: they join it.\n"
+    )
+
+
+async def _etcdutl(binary: str, *arguments: str) -> None:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            binary, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+    except FileNotFoundError as error:
+        raise CtlError(f"there is no {binary!r} here", "it comes with etcd: --etcdutl-binary PATH") from error
+    said, _ = await process.communicate()
+    if process.returncode:
+        raise CtlError(f"etcdutl ended with {process.returncode}: {said.decode(errors='replace').strip()[-500:]}")

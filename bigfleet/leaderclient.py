@@ -1,0 +1,132 @@
+"""Calls whoever leads the coordinators: tries each, follows their word on who leads, re-dials for a new certificate.
+
+CoordinatorError
+├── NoLeader    nobody who answered leads, or nobody answered: nothing was done
+└── Unclear     the leader went away in mid-call: the change may have been made or not
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
+from bigfleet.security.credentials import Redialled
+from bigfleet.security.files import IdentityPaths
+
+NOT_LEADER = "not leader"
+LEADER_HEADER = "bigfleet-leader"
+
+_CONNECT_SECONDS = 2.0
+_WHY_SECONDS = 0.2
+_PREAMBLE = re.compile(r"^failed to connect to all addresses; last error: \w+: (ipv[46]:\S+: )?")
+_TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+
+
+class CoordinatorError(Exception):
+    """No answer of a leader; `tried` says what each address did instead."""
+
+    def __init__(self, message: str, tried: dict[str, str]) -> None:
+        super().__init__(message)
+        self.tried = tried
+
+
+class NoLeader(CoordinatorError):
+    pass
+
+
+class Unclear(CoordinatorError):
+    pass
+
+
+class LeaderClient:
+    """One call at a time. Answers of the leader, errors included, reach the caller as they are."""
+
+    def __init__(
+        self, addresses: Sequence[str], tls: Path | IdentityPaths | None, *, follow_strangers: bool = False
+    ) -> None:
+        """`follow_strangers`: also dial a leader that is not among `addresses`; a shard must not, it has its peers from
+        its pod's spec alone."""
+        self._addresses = list(addresses)
+        self._tls = tls
+        self._follow_strangers = follow_strangers
+        self._channels: dict[str, Redialled] = {}
+        self.leader = self._addresses[0]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(each.close() for each in self._channels.values()))
+
+    async def find(self, timeout: float) -> grpc.aio.Channel:
+        """A channel to the leader, for a call of your own."""
+        await self.call("ListQuotas", coordinator_pb2.ListQuotasRequest(), timeout)
+        return await self._dialled(self.leader)
+
+    async def call(self, method: str, request: Any, timeout: float, *, again: bool = True) -> Any:
+        """The leader's answer. `again`: asking twice does no harm, so an unclear end is no reason to stop."""
+        waiting = [self.leader, *(address for address in self._addresses if address != self.leader)]
+        tried: dict[str, str] = {}
+        while waiting:
+            address = waiting.pop(0)
+            if address in tried:
+                continue
+            dialled = await self._dialled(address)
+            if not await _connected(dialled, min(timeout, _CONNECT_SECONDS)):
+                tried[address] = await _why_not(dialled)
+                continue
+            try:
+                answer = await getattr(coordinator_pb2_grpc.CoordinatorStub(dialled), method)(request, timeout=timeout)
+            except grpc.aio.AioRpcError as error:
+                details = error.details() or ""
+                if error.code() == grpc.StatusCode.FAILED_PRECONDITION and details == NOT_LEADER:
+                    hint = _hint(error)
+                    tried[address] = f"does not lead; {hint or 'nobody'} does"
+                    if hint and (self._follow_strangers or hint in self._addresses):
+                        waiting.insert(0, hint)
+                elif error.code() in _TRANSIENT:
+                    tried[address] = f"{error.code().name}: {details}"
+                    if not again:
+                        raise Unclear(f"{address} went away in mid-call", tried) from error
+                else:
+                    self.leader = address
+                    raise
+            else:
+                self.leader = address
+                return answer
+        raise NoLeader("no coordinator leads", tried)
+
+    async def _dialled(self, address: str) -> grpc.aio.Channel:
+        if address not in self._channels:
+            self._channels[address] = Redialled(address, self._tls, "coordinator")
+        return await self._channels[address].channel()
+
+
+async def _connected(dialled: grpc.aio.Channel, seconds: float) -> bool:
+    """Whether there is a connection to send on. A call is only unclear once it could be sent."""
+    try:
+        async with asyncio.timeout(seconds):
+            state = dialled.get_state(try_to_connect=True)
+            while state != grpc.ChannelConnectivity.READY:
+                if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN):
+                    return False
+                await dialled.wait_for_state_change(state)
+                state = dialled.get_state(try_to_connect=True)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _why_not(dialled: grpc.aio.Channel) -> str:
+    """What keeps us from connecting, in gRPC's words: only a call is told."""
+    try:
+        await dialled.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)(b"", timeout=_WHY_SECONDS)
+    except grpc.aio.AioRpcError as error:
+        return f"does not answer: {_PREAMBLE.sub('', error.details() or error.code().name)}"
+    return "answers too late"
+
+
+def _hint(error: grpc.aio.AioRpcError) -> str:
+    said = error.trailing_metadata()
+    return str(said.get(LEADER_HEADER) or "") if said else ""

@@ -1,0 +1,128 @@
+"""Certificates are renewed under running processes: servers take them up, clients re-dial, and no call is lost."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from cryptography import x509
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from bigfleet.security import Identity, server_credentials
+from bigfleet.security.authority import Authority
+from bigfleet.security.credentials import Redialled
+
+
+class Callers(health.aio.HealthServicer):
+    """Remembers the certificate that each caller showed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.serials: list[int] = []
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+        (pem,) = context.auth_context()["x509_pem_cert"]
+        self.serials.append(x509.load_pem_x509_certificate(pem).serial_number)
+        return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+
+
+@pytest.fixture
+def authority() -> Authority:
+    return Authority.create("test")
+
+
+def issue_server(authority: Authority, place: Path, lifetime: timedelta = timedelta(hours=1)) -> int:
+    files = authority.issue(Identity("shard", "s-0"), dns_names=["shard.bigfleet"], lifetime=lifetime)
+    files.write(place)
+    return x509.load_pem_x509_certificate(files.certificate).serial_number
+
+
+@pytest.fixture
+async def server(authority: Authority, tmp_path: Path) -> AsyncIterator[tuple[str, Callers]]:
+    issue_server(authority, tmp_path / "server")
+    callers = Callers()
+    serving = grpc.aio.server()
+    health_pb2_grpc.add_HealthServicer_to_server(callers, serving)
+    port = serving.add_secure_port("127.0.0.1:0", server_credentials(tmp_path / "server"))
+    await serving.start()
+    yield f"127.0.0.1:{port}", callers
+    await serving.stop(None)
+
+
+def issue_client(authority: Authority, place: Path) -> int:
+    files = authority.issue(Identity("admin"))
+    files.write(place)
+    return x509.load_pem_x509_certificate(files.certificate).serial_number
+
+
+async def check(client: Redialled) -> None:
+    await health_pb2_grpc.HealthStub(await client.channel()).Check(health_pb2.HealthCheckRequest(), timeout=5)
+
+
+async def test_a_client_shows_its_renewed_certificate_from_the_next_call_on(
+    authority: Authority, server: tuple[str, Callers], tmp_path: Path
+) -> None:
+    address, callers = server
+    first = issue_client(authority, tmp_path / "client")
+    client = Redialled(address, tmp_path / "client", "shard")
+    await check(client)
+    await check(client)
+    second = issue_client(authority, tmp_path / "client")
+    await check(client)
+    await client.close()
+    assert callers.serials == [first, first, second]
+
+
+async def test_a_half_written_pair_changes_nothing_until_it_is_whole(
+    authority: Authority, server: tuple[str, Callers], tmp_path: Path
+) -> None:
+    address, callers = server
+    first = issue_client(authority, tmp_path / "client")
+    client = Redialled(address, tmp_path / "client", "shard")
+    renewed = authority.issue(Identity("admin"))
+    (tmp_path / "client" / "tls.crt").write_bytes(renewed.certificate)
+    await check(client)
+    (tmp_path / "client" / "tls.key").write_bytes(renewed.private_key)
+    await check(client)
+    await client.close()
+    assert callers.serials == [first, x509.load_pem_x509_certificate(renewed.certificate).serial_number]
+
+
+async def test_a_server_shows_its_renewed_certificate_to_the_next_who_connects(
+    authority: Authority, server: tuple[str, Callers], tmp_path: Path
+) -> None:
+    address, _ = server
+    issue_client(authority, tmp_path / "client")
+
+    async def shown() -> int:
+        context = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+        context.load_cert_chain(tmp_path / "client" / "tls.crt", tmp_path / "client" / "tls.key")
+        context.set_alpn_protocols(["h2"])
+        host, _, port = address.partition(":")
+        _, writer = await asyncio.open_connection(host, int(port), ssl=context, server_hostname="shard.bigfleet")
+        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return x509.load_der_x509_certificate(der).serial_number
+
+    before = await shown()
+    renewed = issue_server(authority, tmp_path / "server")
+    assert before != renewed
+    assert await shown() == renewed
+
+
+async def test_after_its_server_renewed_a_client_still_gets_in_with_an_open_channel(
+    authority: Authority, server: tuple[str, Callers], tmp_path: Path
+) -> None:
+    address, callers = server
+    issue_client(authority, tmp_path / "client")
+    client = Redialled(address, tmp_path / "client", "shard")
+    await check(client)
+    issue_server(authority, tmp_path / "server")
+    issue_client(authority, tmp_path / "client")
+    await check(client)
+    await client.close()
+    assert len(set(callers.serials)) == 2

@@ -1,0 +1,60 @@
+"""Which coordinator a shard obeys, and that it carries an instruction out once."""
+
+from pathlib import Path
+
+from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.shard.coordclient import Instructions
+from bigfleet.shard.domains import Domains
+
+ASSIGN_A = pb.AssignDomain(topology_key="zone", topology_value="a")
+ASSIGN_B = pb.AssignDomain(topology_key="zone", topology_value="b")
+
+
+class World:
+    def __init__(self, directory: Path) -> None:
+        self.changes = 0
+        self.instructions = Instructions(Domains(directory), self.changed)
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def answer(self, term: int, founded: int, *assigned: pb.AssignDomain) -> list[pb.InstructAck]:
+        """What the shard acknowledges after an answer with these instructions, numbered from 1."""
+        sent = [
+            pb.CoordinatorInstruction(coordinator_term=term, instruction_id=f"{term}-{number}", assign_domain=one)
+            for number, one in enumerate(assigned, start=1)
+        ]
+        return self.instructions.take(
+            pb.ReportAck(coordinator_term=term, founded_unix_ns=founded, instructions=sent, acknowledged=True)
+        )
+
+
+def test_an_instruction_is_carried_out_once_and_acknowledged_until_it_is_no_longer_sent(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for _ in range(3):
+        assert [ack.outcome for ack in world.answer(2, 10, ASSIGN_A)] == [pb.InstructAck.ACCEPTED]
+    assert world.changes == 1
+    assert world.answer(2, 10) == []
+
+
+def test_a_lower_term_of_the_same_group_is_not_obeyed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(5, 10)
+    assert world.answer(4, 10, ASSIGN_A) == []
+    assert (world.changes, world.instructions.term) == (0, 5)
+
+
+def test_a_later_founding_is_obeyed_whatever_its_term_and_the_former_one_never_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(5, 10)
+    assert len(world.answer(2, 20, ASSIGN_A)) == 1
+    assert world.instructions.term == 2
+    assert world.answer(9, 10, ASSIGN_B) == []
+    assert world.changes == 1
+
+
+def test_numbers_that_a_new_group_uses_again_are_new_instructions(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(2, 10, ASSIGN_A)
+    world.answer(2, 20, ASSIGN_B)
+    assert world.changes == 2
