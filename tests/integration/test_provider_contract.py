@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.fake import Faults
+from bigfleet.provider.faults import Faults
 from bigfleet.provider.kit import Timeouts
 from bigfleet.provider.latency import Latency
 from tests.integration.provider_client import CLUSTER, IDLE, INSTANT, SPECULATIVE, ProviderClient, provider_at, refusal
