@@ -15,6 +15,8 @@ from bigfleet.provider.conformance.verdicts import Broken, NotApplicable, Unjudg
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.25
 _EPOCHS_PER_FENCE = 10
+# Well below the time that a drain may take.
+_GRACE_SECONDS = 5
 # From Configured to Speculative and back, with every wait in between.
 _MOST_STEPS = 8
 
@@ -96,8 +98,8 @@ class Bench:
 
     def fence(self) -> Fence:
         """A shard's tokens from an epoch on that no machine has seen from it."""
-        base = self._epoch
-        self._epoch += _EPOCHS_PER_FENCE
+        base = self._epoch + 1  # our own tokens may have used up this one
+        self._epoch += 1 + _EPOCHS_PER_FENCE
         return Fence(self._identified_as or f"conformance-{self._run}-{next(self._numbers)}", base)
 
     def any_shard(self) -> None:
@@ -116,7 +118,7 @@ class Bench:
     async def configure(self, machine_id: str, metadata: dict[str, str] | None = None, blob: bytes = b"") -> Answer:
         return await self.client.configure(machine_id, self.token(), self.cluster, metadata, blob)
 
-    async def drain(self, machine_id: str, grace_seconds: int = 0) -> Answer:
+    async def drain(self, machine_id: str, grace_seconds: int = _GRACE_SECONDS) -> Answer:
         return await self.client.drain(machine_id, self.token(), grace_seconds)
 
     async def delete(self, machine_id: str) -> Answer:
@@ -141,9 +143,9 @@ class Bench:
         pause = _FIRST_PAUSE_SECONDS
         limit = self.limits.until(states[0]) if seconds is None else seconds
         end = time.monotonic() + limit
+        if S.CONFIGURED in states:
+            await self.nodes.announce(self.cluster, machine_id)
         while True:
-            if S.CONFIGURED in states:
-                await self.nodes.announce(self.cluster, machine_id)
             machine = await self.get(machine_id)
             if not seen or machine.state != seen[-1].state:
                 seen.append(machine)
@@ -158,7 +160,7 @@ class Bench:
                     f"it is still {MachineState(machine.state).name}{problem}"
                 )
             await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def unchanged(self, machine: Any, since: str) -> None:
         """The machine must still be what it was."""
@@ -174,7 +176,8 @@ class Bench:
         reason = "there is no free machine"
         leased = [name for name in self._home if name not in but and name not in self._spoilt]
         for machine_id in leased:
-            if (await self.client.get(machine_id)).ok and (await self.get(machine_id)).state == state:
+            answer = await self.client.get(machine_id)
+            if answer.ok and answer.message.state == state:
                 return machine_id
         fresh = [name for name in self._candidates if name not in self._home and name not in but]
         for machine_id in (*leased, *fresh):

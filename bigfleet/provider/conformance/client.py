@@ -81,11 +81,12 @@ class Client:
     def __init__(self, channel: grpc.aio.Channel, call_seconds: float) -> None:
         self._stub = provider_pb2_grpc.CapacityProviderStub(channel)
         self._call_seconds = call_seconds
-        self._said: deque[str] = deque(maxlen=_REMEMBERED)
+        # What was said, and how often in a row.
+        self._said: deque[tuple[str, int]] = deque(maxlen=_REMEMBERED)
 
     def recall(self) -> list[str]:
         """The last calls and answers; forgets them."""
-        said = list(self._said)
+        said = [f"{line} ({times} times)" if times > 1 else line for line, times in self._said]
         self._said.clear()
         return said
 
@@ -125,7 +126,10 @@ class Client:
             answer = Answer(call, error.code(), (error.details() or "")[:300])
         else:
             answer = Answer(call, grpc.StatusCode.OK, "", message)
-        self._said.append(f"{call} → {_content(answer)}")
+        line, times = f"{call} → {_content(answer)}", 1
+        if self._said and self._said[-1][0] == line:
+            times += self._said.pop()[1]
+        self._said.append((line, times))
         return answer
 
 

@@ -48,5 +48,5 @@ async def zombie_against_live_shard(bench: Bench) -> None:
     for answer in await asyncio.gather(*(bench.client.create(machine_id, token) for token in tokens)):
         if not answer.ok:
             answer.refused_with(StatusCode.FAILED_PRECONDITION)
-    (await bench.client.create(machine_id, fence.token(1, _AT_ONCE))).accepted()
     (await bench.client.create(machine_id, fence.token(0, 1000))).fenced()
+    (await bench.client.create(machine_id, fence.token(1, _AT_ONCE))).accepted()

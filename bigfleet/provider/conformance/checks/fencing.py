@@ -12,6 +12,8 @@ from bigfleet.provider.conformance.verdicts import Broken
 
 S = MachineState
 _RANDOM_TOKENS = 40
+# A fence's epochs end at 9.
+_LAST_EPOCH = 8
 
 # The probe is a Create of an Idle machine: it has nothing to do, so that only its token is judged.
 
@@ -21,7 +23,7 @@ async def fencing_unknown_shard_accepted(bench: Bench) -> None:
     """The first call of a shard for a machine is accepted, whatever its token (spec §6.2, §3.17)."""
     bench.any_shard()
     machine_id = await bench.machine(S.IDLE)
-    (await bench.client.create(machine_id, bench.fence().token(0, 7))).accepted()
+    (await bench.client.create(machine_id, bench.fence().token(3, 77))).accepted()
 
 
 @check
@@ -149,9 +151,15 @@ async def fencing_zero_token_bypasses(bench: Bench) -> None:
 async def fencing_random_stream(bench: Bench) -> None:
     """Of any stream of tokens those pass that are lexicographically above all before them (spec §3.17, B301–312)."""
     machine_id, fence, random = await bench.machine(S.IDLE), bench.fence(), Random("conformance")
-    highest = (-1, -1)
+    highest = (0, 0)
+    (await bench.client.create(machine_id, fence.token(*highest))).accepted()
     for _ in range(_RANDOM_TOKENS):
-        stamp = (random.randrange(4), random.randrange(8))
+        epoch, sequence = highest
+        newer = [(epoch, sequence + 1), (epoch + 1, 0)] if epoch < _LAST_EPOCH else [(epoch, sequence + 1)]
+        stale = [highest, (epoch, max(0, sequence - 1)), (max(0, epoch - 1), sequence), (0, sequence)]
+        if epoch:
+            stale.append((epoch - 1, sequence + 100))
+        stamp = random.choice(random.choice((newer, stale)))
         answer = await bench.client.create(machine_id, fence.token(*stamp))
         if stamp > highest:
             answer.accepted()
