@@ -154,11 +154,10 @@ class Bench:
             if machine.state == S.FAILED:
                 raise Broken(f"{machine_id} must get to {_names(states)}, it is FAILED: {machine.last_error!r}")
             if time.monotonic() > end:
-                problem = f"; {self.nodes.problem}" if self.nodes.problem else ""
-                raise Broken(
-                    f"{machine_id} must get to {_names(states)} within {limit:g} s, "
-                    f"it is still {MachineState(machine.state).name}{problem}"
-                )
+                state = MachineState(machine.state)
+                if self.nodes.problem and state is S.CONFIGURING:
+                    raise Unjudged(f"{machine_id} is still {state.name}: {self.nodes.problem}")
+                raise Broken(f"{machine_id} must get to {_names(states)} within {limit:g} s, it is still {state.name}")
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
@@ -225,14 +224,17 @@ class Bench:
 
     async def restore(self) -> list[str]:
         """Bring every machine back to the state it was found in; one sentence for each that will not go."""
-        leftovers = []
-        for machine_id, home in self._home.items():
+
+        async def restored(machine_id: str, home: MachineState) -> str:
             try:
-                if not await self._brought(machine_id, home):
-                    leftovers.append(f"{machine_id} was {home.name} and is Idle: the provider does not delete it")
+                if await self._brought(machine_id, home):
+                    return ""
             except Verdict as verdict:
-                leftovers.append(f"{machine_id} was {home.name}: {verdict}")
-        return leftovers
+                return f"{machine_id} was {home.name}: {verdict}"
+            return f"{machine_id} was {home.name} and is Idle: the provider does not delete it"
+
+        sentences = await asyncio.gather(*(restored(name, home) for name, home in self._home.items()))
+        return [sentence for sentence in sentences if sentence]
 
 
 def _names(states: Collection[MachineState]) -> str:

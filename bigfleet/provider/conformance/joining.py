@@ -1,5 +1,6 @@
 """How a check makes a machine's node Ready: over PhoneHome, if the provider has it; any other one must see to it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -28,8 +29,8 @@ class Joining:
             return
         try:
             await self._call.write(pb.ReadyReport(cluster_id=cluster, ready=[machine_id]))
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, grpc.aio.BaseError) as error:
-            self.problem = _problem(error)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            self.problem = await _problem(self._call)
 
 
 @asynccontextmanager
@@ -43,8 +44,8 @@ async def joining(channel: grpc.aio.Channel, cluster: str, timeout: float) -> As
     nodes = Joining(call)
     try:
         await call.write(pb.ReadyReport(cluster_id=cluster, full=True))
-    except grpc.aio.AioRpcError as error:
-        nodes.problem = _problem(error)
+    except grpc.aio.AioRpcError:
+        nodes.problem = await _problem(call)
     try:
         yield nodes
     finally:
@@ -61,6 +62,6 @@ async def _listens(stub: phonehome_pb2_grpc.PhoneHomeStub, timeout: float) -> bo
     return True
 
 
-def _problem(error: Exception) -> str:
-    code = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.aio.AioRpcError) else str(error)
-    return f"the provider waits for nodes over PhoneHome and does not take ours ({code}); see --phone-home-tls-dir"
+async def _problem(call: Any) -> str:
+    said = f"{(await call.code()).name}: {await call.details()}"
+    return f"the provider waits for nodes over PhoneHome and does not take our word ({said}); see --phone-home-tls-dir"

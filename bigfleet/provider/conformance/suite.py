@@ -74,5 +74,8 @@ async def judge(
             if not limit.expired():
                 raise
             outcome, reason = Outcome.UNJUDGED, f"not done after {time.monotonic() - started:.0f} s"
+        except Exception as error:
+            # Not the provider's fault, and no reason to keep the other verdicts back.
+            outcome, reason = Outcome.UNJUDGED, f"the check itself broke: {type(error).__name__}: {error}"
         seconds = time.monotonic() - started
         yield Result(entry.name, entry.area, entry.rule, outcome, seconds, reason, bench.client.recall())
