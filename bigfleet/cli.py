@@ -16,6 +16,9 @@ PROCESSES = {
         "ConformanceOptions",
         "run",
     ),
+    "faults": Process(
+        "sets the faults of a running fake provider", "bigfleet.provider.faults_command", "FaultsOptions", "run"
+    ),
     "issuer": Process("signs the certificates of a run's pods", "bigfleet.security.issuer", "IssuerOptions"),
     "enroll": Process(
         "gets this pod's certificate from the issuer", "bigfleet.security.enroll", "EnrollOptions", "enroll"

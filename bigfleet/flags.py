@@ -63,8 +63,8 @@ def _add_flags(parser: argparse.ArgumentParser, options: type[Any], prefix: str,
         settings["help"] = f"{helps.get(field, '')}{shown}".replace("%", "%%")
         names = [f"--{name.replace('_', '-')}", *([short_names[field]] if field in short_names else [])]
         plain, many = _plain_type(kind)
-        if typing.get_origin(kind) is typing.Literal:
-            parser.add_argument(*names, choices=typing.get_args(kind), **settings)
+        if choices := _choices(kind):
+            parser.add_argument(*names, choices=choices, **settings)
         elif plain is bool:
             parser.add_argument(*names, action=argparse.BooleanOptionalAction, **settings)
         elif many:
@@ -73,6 +73,12 @@ def _add_flags(parser: argparse.ArgumentParser, options: type[Any], prefix: str,
             )
         else:
             parser.add_argument(*names, type=plain, metavar=plain.__name__.upper(), **settings)
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """What a field of literals can be, None aside."""
+    parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    return next((typing.get_args(part) for part in parts if typing.get_origin(part) is typing.Literal), ())
 
 
 def _plain_type(kind: Any) -> tuple[type[Any], bool]:
