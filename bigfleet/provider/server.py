@@ -1,6 +1,7 @@
 """The fake provider's process: everything wired together behind one gRPC port and one metrics port."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -171,4 +172,5 @@ async def serving(provider: FakeProvider, options: ProviderOptions) -> AsyncIter
 async def serve(options: ProviderOptions) -> None:
     """Be a fake provider until cancelled."""
     async with running(options):
+        gc.freeze()  # machines stay: a collection that walks over all of them would hold every call up
         await asyncio.get_running_loop().create_future()

@@ -1,8 +1,9 @@
 """A whole provider process around a backend: its memory, one gRPC port, one metrics port."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -73,7 +74,8 @@ class Provider:
         self._options = options
         self._registry = registry
         self._disk = Disk(options.data_dir, registry) if options.data_dir else None
-        self.state = State(self._disk, self._disk.recover() if self._disk else ())
+        with _collector_at_rest():
+            self.state = State(self._disk, self._disk.recover() if self._disk else ())
         self.inventory = self.state.inventory
         self.metrics = ProviderMetrics(registry, self.inventory)
         self.lifecycle = Lifecycle(self.state, backend, options.timeouts, self.metrics)
@@ -85,7 +87,8 @@ class Provider:
 
         New ids are taken in as they are; known ones keep their state and get the price, resources and labels of now.
         """
-        self.state.describe(machines)
+        with _collector_at_rest():
+            self.state.describe(machines)
 
     @asynccontextmanager
     async def serving(
@@ -143,3 +146,15 @@ class Provider:
             configured=len(self.inventory.ids(MachineState.CONFIGURED)),
         )
         return Running(port, metrics.addresses[0][1])
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Machines are made in masses and are not garbage: looking for some meanwhile doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -95,18 +95,20 @@ class State:
 
         A machine that was taken out stays out, and nothing that has not changed counts as a change.
         """
-        shapes: dict[bytes, Shape] = {}
+        # A shape that is known already stands for the new one: machines that look alike share one object.
+        shapes: dict[Shape, Shape] = {}
         for machine in machines:
             if self.inventory.removed(machine.id):
                 continue
-            key = machine.shape.wire.SerializeToString(deterministic=True)
-            shape = shapes.setdefault(key, machine.shape)
+            shape = shapes.setdefault(machine.shape, machine.shape)
             if machine.id not in self.inventory:
                 self.inventory.put(machine if shape is machine.shape else replace(machine, shape=shape))
                 continue
             known = self.inventory.get(machine.id)
+            if known.shape is shape:
+                continue
             if known.shape.same_as(shape):
-                shapes[key] = known.shape
+                shapes[machine.shape] = known.shape
             else:
                 self.inventory.put(replace(known, shape=shape))
 
