@@ -64,6 +64,7 @@ class ProviderOptions:
         for name in ("failure_rate_per_sec", "repair_seconds", "ready_keep_seconds"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")
+        self.kit()  # which checks its own part
 
     def kit(self) -> KitOptions:
         """The part that any provider has."""

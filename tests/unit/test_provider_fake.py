@@ -88,6 +88,11 @@ def test_a_time_or_rate_out_of_range_is_refused_by_name(option: str, value: floa
         ProviderOptions(listen="127.0.0.1:0", metrics_addr="127.0.0.1:0", fleet=Path("fleet.json"), **settings)
 
 
+def test_a_domain_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not SHARD:KEY=VALUE"):
+        ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"), shard_domains=("shard-0",))
+
+
 def losses_in_virtual_time(
     seconds: float, *, machines: int, rate: float, seed: int = 7, act: Callable[[RunPhase], None] | None = None
 ) -> list[tuple[float, str]]:

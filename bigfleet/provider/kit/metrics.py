@@ -66,6 +66,10 @@ class ProviderMetrics:
         self._rpcs.labels(rpc, code).inc()
         self._rpc_seconds.labels(rpc).observe(seconds)
 
+    def malformed(self, rpc: str) -> None:
+        """A request that could not even be read."""
+        self._rpcs.labels(rpc, "INVALID_ARGUMENT").inc()
+
     def accepted(self, kind: Kind) -> None:
         self._accepted.labels(kind).inc()
 

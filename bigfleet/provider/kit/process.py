@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from bigfleet import daemon
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
 from bigfleet.core.machines import MachineState
+from bigfleet.malformed import RefuseMalformed
 from bigfleet.provider.kit.backend import Backend
 from bigfleet.provider.kit.domains import ShardDomains
 from bigfleet.provider.kit.journal import StorageError
@@ -123,7 +124,9 @@ class Provider:
         await self.state.store.flushed()
         await stack.enter_async_context(self.lifecycle)
         held(self.lifecycle.resume())
-        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(
+            interceptors=[RefuseMalformed(self.metrics.malformed)], options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)]
+        )
         provider_pb2_grpc.add_CapacityProviderServicer_to_server(self.service, server)
         for add in services:
             add(server)
