@@ -10,6 +10,15 @@ PROCESSES = {
     "operator": Process("speaks for one cluster: demand up, nodes down", "bigfleet.operator", "OperatorOptions"),
     "pod-controller": Process("turns Pods into CapacityRequests", "bigfleet.podcontroller", "PodControllerOptions"),
     "provider": Process("a fake provider with phone home", "bigfleet.provider.server", "ProviderOptions"),
+    "conformance": Process(
+        "checks whether a provider keeps the contract",
+        "bigfleet.provider.conformance.command",
+        "ConformanceOptions",
+        "run",
+    ),
+    "faults": Process(
+        "sets the faults of a running fake provider", "bigfleet.provider.faults_command", "FaultsOptions", "run"
+    ),
     "issuer": Process("signs the certificates of a run's pods", "bigfleet.security.issuer", "IssuerOptions"),
     "enroll": Process(
         "gets this pod's certificate from the issuer", "bigfleet.security.enroll", "EnrollOptions", "enroll"

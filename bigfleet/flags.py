@@ -1,7 +1,8 @@
 """Command-line flags of a process, taken from its options dataclass: one place says what can be set.
 
 A field `metrics_addr: str` becomes `--metrics-addr`; the comment above a field, or the docstring below it, is its help;
-a field that is itself a dataclass gives its own fields under its name (`--faults-refuse-configure`).
+a field that is itself a dataclass gives its own fields under its name (`--faults-refuse-configure`). A field of
+literals takes one of them, a tuple takes several values, and `metadata={"short": "-o"}` adds a short name.
 """
 
 import argparse
@@ -29,6 +30,10 @@ def parse_options(options: type[T], program: str, arguments: Sequence[str]) -> T
         parser.error(str(error))
 
 
+def _short_names(options: type[Any]) -> dict[str, str]:
+    return {field.name: field.metadata["short"] for field in dataclasses.fields(options) if "short" in field.metadata}
+
+
 def _fields(options: type[Any], base: object | None) -> list[tuple[str, Any, Any]]:
     """(name, type, default) of each field; a `base` object of the same class gives the defaults where there is one."""
     kinds = typing.get_type_hints(options)
@@ -46,7 +51,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _add_flags(parser: argparse.ArgumentParser, options: type[Any], prefix: str, base: object | None = None) -> None:
-    helps = _field_help(options)
+    helps, short_names = _field_help(options), _short_names(options)
     for field, kind, default in _fields(options, base):
         name = f"{prefix}{field}"
         required = default is dataclasses.MISSING
@@ -56,14 +61,24 @@ def _add_flags(parser: argparse.ArgumentParser, options: type[Any], prefix: str,
         shown = "" if required or default in (None, "", ()) else f" (default: {default})"
         settings: dict[str, Any] = {"dest": name, "required": required, "default": argparse.SUPPRESS}
         settings["help"] = f"{helps.get(field, '')}{shown}".replace("%", "%%")
-        flag = f"--{name.replace('_', '-')}"
+        names = [f"--{name.replace('_', '-')}", *([short_names[field]] if field in short_names else [])]
         plain, many = _plain_type(kind)
-        if plain is bool:
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, **settings)
+        if choices := _choices(kind):
+            parser.add_argument(*names, choices=choices, **settings)
+        elif plain is bool:
+            parser.add_argument(*names, action=argparse.BooleanOptionalAction, **settings)
         elif many:
-            parser.add_argument(flag, action="append", type=plain, metavar=plain.__name__.upper(), **settings)
+            parser.add_argument(
+                *names, action="extend", nargs="+", type=plain, metavar=plain.__name__.upper(), **settings
+            )
         else:
-            parser.add_argument(flag, type=plain, metavar=plain.__name__.upper(), **settings)
+            parser.add_argument(*names, type=plain, metavar=plain.__name__.upper(), **settings)
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    """What a field of literals can be, None aside."""
+    parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    return next((typing.get_args(part) for part in parts if typing.get_origin(part) is typing.Literal), ())
 
 
 def _plain_type(kind: Any) -> tuple[type[Any], bool]:

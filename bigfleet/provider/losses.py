@@ -1,6 +1,7 @@
-"""Loses machines during the soak, so that a run at steady demand has something to replace."""
+"""Takes machines away: steadily during the soak, at the rates that faults set, or at once when somebody asks."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -9,12 +10,14 @@ from prometheus_client import CollectorRegistry, Counter
 
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.fake import host_of
+from bigfleet.provider.faults import FaultInjector
 from bigfleet.provider.kit import Inventory, Lifecycle, MachineRecord
 from bigfleet.provider.readiness import ReadySets
 from bigfleet.provider.run_phase import SOAK, RunPhase
 
 # The number of Configured machines, and with it the rate, is looked at no less often than this.
 _STEP_SECONDS = 1.0
+_HOUR_SECONDS = 3600.0
 # A whole event that is short of 1 by a rounding error is due; waiting for the rest could take for ever.
 _ROUNDING = 1e-9
 
@@ -38,30 +41,90 @@ class Pacer:
         return (1 - self._owed) / per_second if per_second > 0 else float("inf")
 
 
-class Losses:
-    """While the run soaks, makes Configured machines Failed at `rate_per_second` × their number."""
+class Strikes:
+    """The three ways in which a machine is taken away, and the way back."""
 
     def __init__(
         self,
         inventory: Inventory,
         lifecycle: Lifecycle,
         ready: ReadySets,
-        registry: CollectorRegistry,
+        injector: FaultInjector,
         *,
-        rate_per_second: float,
         repair_seconds: float,
-        seed: int,
     ) -> None:
         self._inventory = inventory
         self._lifecycle = lifecycle
         self._ready = ready
-        self._rate_per_second = rate_per_second
+        self._injector = injector
         self._repair_seconds = repair_seconds
+
+    def lose(self, machine: MachineRecord) -> None:
+        bound = f" while bound to {machine.cluster}" if machine.cluster else ""
+        self._take(machine, f"lost: failure injected{bound}", "lost")
+
+    def interrupt(self, machine: MachineRecord) -> None:
+        self._take(machine, "interrupted: spot capacity was taken back", "interrupted")
+
+    def vanish(self, machine: MachineRecord) -> None:
+        """Gone for good."""
+        self._lifecycle.vanish(machine.id)
+        self._leave(machine, "vanished")
+
+    def repair_what_is_lost(self) -> None:
+        """After a restart: those who waited for their repair wait again."""
+        for machine_id in self._inventory.ids(MachineState.FAILED):
+            machine = self._inventory.get(machine_id)
+            if machine.failed_in is None:
+                self._repair_later(machine)
+
+    def _take(self, machine: MachineRecord, error: str, fault: str) -> None:
+        lost = self._lifecycle.lose(machine.id, error)
+        self._leave(machine, fault)
+        self._repair_later(lost)
+
+    def _leave(self, machine: MachineRecord, fault: str) -> None:
+        self._ready.forget(machine.cluster, machine.id)
+        self._injector.count(fault)
+        log.info(f"machine {fault}", machine=machine.id, cluster=machine.cluster)
+
+    def _repair_later(self, lost: MachineRecord) -> None:
+        if self._repair_seconds > 0:
+            asyncio.get_running_loop().call_later(self._repair_seconds, self._repair, lost)
+
+    def _repair(self, lost: MachineRecord) -> None:
+        if lost.id not in self._inventory or self._inventory.get(lost.id) is not lost:
+            return  # somebody has brought it back already, or it is gone for good
+        if lost.shape.capacity_type is CapacityType.BARE_METAL:
+            self._inventory.put(replace(lost, state=MachineState.IDLE, host=host_of(lost.id), last_error=""))
+        else:
+            self._inventory.put(replace(lost, state=MachineState.SPECULATIVE, last_error=""))
+
+
+class Losses:
+    """Strikes that come at a rate, with seeded choice."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        strikes: Strikes,
+        injector: FaultInjector,
+        registry: CollectorRegistry,
+        *,
+        rate_per_second: float,
+        seed: int,
+    ) -> None:
+        self._inventory = inventory
+        self._strikes = strikes
+        self._injector = injector
+        self._rate_per_second = rate_per_second
         self._random = Random(f"{seed}/losses")
+        self._vanish_random = Random(f"{seed}/vanish")
+        self._spot_random = Random(f"{seed}/spot")
         self._lost = Counter("bigfleet_provider_losses_total", "Machines lost on purpose.", registry=registry)
 
-    async def run(self, phase: RunPhase) -> None:
-        """Lose machines in every soak, until cancelled."""
+    async def in_soak(self, phase: RunPhase) -> None:
+        """Make Configured machines Failed at `rate_per_second` × their number in every soak, until cancelled."""
         if self._rate_per_second <= 0:
             return
         loop = asyncio.get_running_loop()
@@ -79,22 +142,42 @@ class Losses:
                     self._lose_one()
                 before = now
 
-    def _lose_one(self) -> None:
-        candidates = sorted(self._inventory.ids(MachineState.CONFIGURED))
-        if not candidates:
-            return
-        machine = self._inventory.get(self._random.choice(candidates))
-        lost = self._lifecycle.lose(machine.id, f"lost: failure injected while bound to {machine.cluster}")
-        self._ready.forget(machine.cluster, machine.id)
-        self._lost.inc()
-        log.info("machine lost", machine=machine.id, cluster=machine.cluster)
-        if self._repair_seconds > 0:
-            asyncio.get_running_loop().call_later(self._repair_seconds, self._repair, lost)
+    async def by_fault_rates(self) -> None:
+        """Let machines vanish and spot machines be interrupted at the rates that faults set, until cancelled."""
+        vanishing, interruptions = Pacer(), Pacer()
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        while True:
+            faults = self._injector.faults
+            spot = self._spot() if faults.spot_interruption_multiplier else []
+            hourly = sum(machine.shape.interruption_probability for machine in spot)
+            spot_rate = faults.spot_interruption_multiplier * hourly / _HOUR_SECONDS
+            vanish_rate = faults.vanish_rate_per_sec * len(self._inventory.ids(MachineState.CONFIGURED))
+            pause = min(vanishing.seconds_to_next(vanish_rate), interruptions.seconds_to_next(spot_rate))
+            await asyncio.sleep(min(_STEP_SECONDS, pause))
+            now = loop.time()
+            for _ in range(vanishing.due(now - before, vanish_rate)):
+                self._strike_one(self._configured(), self._vanish_random, self._strikes.vanish)
+            for _ in range(interruptions.due(now - before, spot_rate)):
+                machines = self._spot()
+                weights = [machine.shape.interruption_probability for machine in machines]
+                if machines:
+                    self._strikes.interrupt(self._spot_random.choices(machines, weights)[0])
+            before = now
 
-    def _repair(self, lost: MachineRecord) -> None:
-        if self._inventory.get(lost.id) is not lost:
-            return  # somebody has brought it back already
-        if lost.shape.capacity_type is CapacityType.BARE_METAL:
-            self._inventory.put(replace(lost, state=MachineState.IDLE, host=host_of(lost.id), last_error=""))
-        else:
-            self._inventory.put(replace(lost, state=MachineState.SPECULATIVE, last_error=""))
+    def _lose_one(self) -> None:
+        if self._strike_one(self._configured(), self._random, self._strikes.lose):
+            self._lost.inc()
+
+    def _strike_one(
+        self, candidates: Sequence[MachineRecord], random: Random, strike: Callable[[MachineRecord], None]
+    ) -> bool:
+        if candidates:
+            strike(random.choice(candidates))
+        return bool(candidates)
+
+    def _configured(self) -> list[MachineRecord]:
+        return [self._inventory.get(machine_id) for machine_id in sorted(self._inventory.ids(MachineState.CONFIGURED))]
+
+    def _spot(self) -> list[MachineRecord]:
+        return [machine for machine in self._configured() if machine.shape.capacity_type is CapacityType.SPOT]

@@ -23,6 +23,8 @@ class ReadySets:
 
     def __init__(self, on_departure: Departure = lambda _cluster, _machine: None) -> None:
         self._ready: dict[str, set[str]] = {}
+        # Nodes that were seen in a cluster which their machine has left.
+        self._lingering: dict[str, set[str]] = {}
         self._waiters: dict[tuple[str, str], asyncio.Future[None]] = {}
         self._on_departure = on_departure
 
@@ -41,9 +43,14 @@ class ReadySets:
             if self._waiters.get(key) is waiter:
                 del self._waiters[key]
 
-    def replace(self, cluster: str, ready: Iterable[str]) -> None:
-        """The whole set, as it is now."""
+    def replace(self, cluster: str, ready: Iterable[str], *, opening: bool = False) -> None:
+        """The whole set, as it is now; `opening`: nobody has told us of the changes before it."""
         now = set(ready)
+        if opening:
+            self._lingering.pop(cluster, None)
+        elif lingering := self._lingering.get(cluster):
+            lingering &= now
+            now -= lingering
         before = self._ready.get(cluster, set())
         self._ready[cluster] = now
         self._arrived(cluster, now - before)
@@ -52,17 +59,21 @@ class ReadySets:
 
     def change(self, cluster: str, ready: Iterable[str], not_ready: Iterable[str]) -> None:
         """What happened since the last report."""
+        not_ready = set(not_ready)
         known = self._ready.setdefault(cluster, set())
         arrived = set(ready)
         known |= arrived
+        self._lingering.get(cluster, set()).difference_update(arrived, not_ready)
         self._arrived(cluster, arrived)
-        for machine_id in set(not_ready) & known:
+        for machine_id in not_ready & known:
             known.discard(machine_id)
             self._on_departure(cluster, machine_id)
 
     def forget(self, cluster: str, machine_id: str) -> None:
         """A machine has left its cluster: a node that lingers there must not vouch for its next binding."""
-        self._ready.get(cluster, set()).discard(machine_id)
+        if machine_id in self._ready.get(cluster, ()):
+            self._ready[cluster].discard(machine_id)
+            self._lingering.setdefault(cluster, set()).add(machine_id)
 
     def drop(self, cluster: str) -> None:
         """Nobody has spoken for this cluster for too long: what was known is known no more."""
@@ -117,7 +128,8 @@ class PhoneHome(phonehome_pb2_grpc.PhoneHomeServicer):
         cluster = ""
         try:
             while (frame := await self._next_frame(request_iterator)) is not None:
-                if not cluster:
+                opening = not cluster
+                if opening:
                     await self._check_opening(frame, context)
                     cluster = frame.cluster_id
                     self._open(cluster, stream)
@@ -129,7 +141,7 @@ class PhoneHome(phonehome_pb2_grpc.PhoneHomeServicer):
                 elif self._speakers.get(cluster) is not stream:
                     await context.abort(grpc.StatusCode.ABORTED, f"a newer stream speaks for cluster {cluster!r}")
                 if frame.full:
-                    self._ready.replace(cluster, frame.ready)
+                    self._ready.replace(cluster, frame.ready, opening=opening)
                 else:
                     self._ready.change(cluster, frame.ready, frame.not_ready)
             return pb.ReportClosed()

@@ -63,14 +63,12 @@ class FleetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Fleet:
     """The machines of a fleet file."""
 
-    stable: list[MachineRecord]
-    """Speculative and Idle: in the inventory as they are."""
-    bound: list[MachineRecord]
-    """Configured in the file, Configuring here until their node has phoned home."""
+    machines: list[MachineRecord]
+    """Those that the file calls Configured are Configuring here, until their node has phoned home."""
 
     @property
     def clusters(self) -> list[str]:
-        return sorted({machine.cluster for machine in self.bound})
+        return sorted({machine.cluster for machine in self.machines if machine.cluster})
 
 
 def read_fleet(path: Path) -> Fleet:
@@ -82,10 +80,7 @@ def read_fleet(path: Path) -> Fleet:
         _check_unique(machines)
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise FleetError(f"{path}: {error}") from error
-    return Fleet(
-        stable=[machine for machine in machines if machine.state is not MachineState.CONFIGURING],
-        bound=[machine for machine in machines if machine.state is MachineState.CONFIGURING],
-    )
+    return Fleet(machines)
 
 
 def _shape(name: str, kind: MachineKind) -> Shape:

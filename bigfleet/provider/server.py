@@ -1,31 +1,27 @@
 """The fake provider's process: everything wired together behind one gRPC port and one metrics port."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-import grpc
-import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from bigfleet import daemon
-from bigfleet.api.v1alpha1 import phonehome_pb2_grpc, provider_pb2_grpc
+from bigfleet.api.v1alpha1 import faults_pb2_grpc, phonehome_pb2_grpc
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.fake import FakeBackend, Faults
-from bigfleet.provider.kit import CapacityProvider, Inventory, Lifecycle, ProviderMetrics, Timeouts
+from bigfleet.provider.fake import FakeBackend
+from bigfleet.provider.faults import FaultInjector, Faults
+from bigfleet.provider.injection import FaultInjection
+from bigfleet.provider.kit import KitOptions, MachineRecord, Provider, Timeouts
+from bigfleet.provider.kit.process import Loop
 from bigfleet.provider.latency import Latencies
-from bigfleet.provider.losses import Losses
+from bigfleet.provider.losses import Losses, Strikes
 from bigfleet.provider.readiness import PhoneHome, ReadySets
 from bigfleet.provider.run_phase import RunPhase
 from bigfleet.provider.seed import Fleet, read_fleet
-from bigfleet.security import GRPC_OPTIONS, server_credentials
-
-# How long calls in flight may take to end when the process is asked to stop.
-_STOP_GRACE_SECONDS = 1.0
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,8 +36,12 @@ class ProviderOptions:
     """JSON file of the machines at the start."""
     id: str = "fake"
     """HostRef.provider of every machine."""
+    data_dir: Path | None = None
+    """Directory that remembers machines, fencing marks and transitions; None: a restart begins with the fleet anew."""
     tls_dir: Path | None = None
     """Directory of this process's identity; None serves plaintext and checks nobody."""
+    shard_domains: tuple[str, ...] = ()
+    """`SHARD:KEY=VALUE`: List sends this shard only machines of its domains; a shard without any is sent all."""
     service_account_dir: Path | None = None
     """Credentials for the run's Kubernetes API; None: there is no run to watch and nothing is ever lost."""
     run_config_map: str | None = None
@@ -64,30 +64,46 @@ class ProviderOptions:
         for name in ("failure_rate_per_sec", "repair_seconds", "ready_keep_seconds"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")
+        self.kit()  # which checks its own part
+
+    def kit(self) -> KitOptions:
+        """The part that any provider has."""
+        return KitOptions(
+            listen=self.listen,
+            metrics_addr=self.metrics_addr,
+            id=self.id,
+            data_dir=self.data_dir,
+            tls_dir=self.tls_dir,
+            timeouts=self.timeouts,
+            shard_domains=self.shard_domains,
+        )
 
 
 class FakeProvider:
     """The parts of one fake provider."""
 
     def __init__(self, options: ProviderOptions, registry: CollectorRegistry) -> None:
-        self.inventory = Inventory()
-        self.metrics = ProviderMetrics(registry, self.inventory)
         self.ready = ReadySets(on_departure=self._departed)
-        backend = FakeBackend(self.ready, options.latencies, options.faults, options.seed)
-        self.lifecycle = Lifecycle(self.inventory, backend, options.timeouts, self.metrics)
-        self.service = CapacityProvider(options.id, self.inventory, self.lifecycle, self.metrics)
+        self.injector = FaultInjector(options.faults, registry, options.seed)
+        backend = FakeBackend(self.ready, options.latencies, self.injector, options.seed)
+        self.kit = Provider(options.kit(), backend, registry)
+        self.inventory = self.kit.inventory
+        self.lifecycle = self.kit.lifecycle
         self.phone_home = PhoneHome(
             self.ready, registry, keep_seconds=options.ready_keep_seconds, on_first_stream=self._expect_nodes
         )
+        self.strikes = Strikes(
+            self.inventory, self.lifecycle, self.ready, self.injector, repair_seconds=options.repair_seconds
+        )
         self.losses = Losses(
             self.inventory,
-            self.lifecycle,
-            self.ready,
+            self.strikes,
+            self.injector,
             registry,
             rate_per_second=options.failure_rate_per_sec,
-            repair_seconds=options.repair_seconds,
             seed=options.seed,
         )
+        self.injection = FaultInjection(self.inventory, self.injector, self.strikes, options.seed)
         self._held: dict[str, list[str]] = {}
         self._departures = Counter(
             "bigfleet_provider_ready_departures_total",
@@ -96,12 +112,14 @@ class FakeProvider:
         )
 
     def seed(self, fleet: Fleet) -> None:
-        for machine in fleet.stable:
-            self.inventory.put(machine)
+        """Describe the machines of a fleet; those that a former life has left go on as they were."""
+        self.kit.describe(fleet.machines)
         for cluster in fleet.clusters:
             self.phone_home.expect(cluster)
-        for machine in fleet.bound:
-            self.lifecycle.hold(machine)
+
+    def hold(self, machines: list[MachineRecord]) -> None:
+        """Bound machines of the fleet wait for their cluster's first word."""
+        for machine in machines:
             self._held.setdefault(machine.cluster, []).append(machine.id)
 
     def _expect_nodes(self, cluster: str) -> None:
@@ -127,35 +145,33 @@ class RunningProvider:
 @asynccontextmanager
 async def running(options: ProviderOptions) -> AsyncIterator[RunningProvider]:
     """Be a fake provider inside the block."""
-    registry = CollectorRegistry()
-    provider = FakeProvider(options, registry)
+    provider = FakeProvider(options, CollectorRegistry())
     provider.seed(read_fleet(options.fleet))
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(provider.lifecycle)
-        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
-        provider_pb2_grpc.add_CapacityProviderServicer_to_server(provider.service, server)
-        phonehome_pb2_grpc.add_PhoneHomeServicer_to_server(provider.phone_home, server)
-        if options.tls_dir is None:
-            port = server.add_insecure_port(options.listen)
-        else:
-            port = server.add_secure_port(options.listen, server_credentials(options.tls_dir))
-        await server.start()
-        stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
-        stack.callback(provider.phone_home.stop)
-        metrics = await daemon.serve_metrics(options.metrics_addr, registry)
-        stack.push_async_callback(metrics.cleanup)
-        phase = RunPhase()
-        loops = [daemon.watch_loop_lag(registry), provider.losses.run(phase)]
-        if options.service_account_dir and options.run_config_map:
-            loops.append(phase.follow(options.service_account_dir, options.namespace, options.run_config_map))
-        group = await stack.enter_async_context(asyncio.TaskGroup())
-        for loop in loops:
-            stack.callback(group.create_task(loop).cancel)
-        log.info("provider listens", listen=options.listen, port=port, machines=len(provider.inventory))
-        yield RunningProvider(port, metrics.addresses[0][1], phase)
+    async with serving(provider, options) as running:
+        yield running
+
+
+@asynccontextmanager
+async def serving(provider: FakeProvider, options: ProviderOptions) -> AsyncIterator[RunningProvider]:
+    """Serve a fake provider inside the block."""
+    phase = RunPhase()
+    loops: list[Loop] = [partial(provider.losses.in_soak, phase), provider.losses.by_fault_rates]
+    if options.service_account_dir and options.run_config_map:
+        loops.append(partial(phase.follow, options.service_account_dir, options.namespace, options.run_config_map))
+    services = (
+        partial(phonehome_pb2_grpc.add_PhoneHomeServicer_to_server, provider.phone_home),
+        partial(faults_pb2_grpc.add_FaultInjectionServicer_to_server, provider.injection),
+    )
+    async with provider.kit.serving(*services, held=provider.hold, loops=loops) as kit:
+        provider.strikes.repair_what_is_lost()
+        try:
+            yield RunningProvider(kit.port, kit.metrics_port, phase)
+        finally:
+            provider.phone_home.stop()
 
 
 async def serve(options: ProviderOptions) -> None:
     """Be a fake provider until cancelled."""
     async with running(options):
+        gc.freeze()  # machines stay: a collection that walks over all of them would hold every call up
         await asyncio.get_running_loop().create_future()

@@ -32,7 +32,12 @@ EVERYTHING: Object = {
         "extraArgs": ["--etcd-binary=etcd"],
     },
     # Numbers that a careless template would write as 2.0261116e+07.
-    "provider": {"seed": 20261116, "refuseConfigure": True, "extraArgs": ["--repair-seconds=600"]},
+    "provider": {
+        "seed": 20261116,
+        "refuseConfigure": True,
+        "persistence": {"enabled": True},
+        "extraArgs": ["--repair-seconds=600"],
+    },
     "shard": {
         "replicas": 3,
         "persistence": {"enabled": True},

@@ -9,6 +9,7 @@ import pytest
 
 from bigfleet.api.v1alpha1 import phonehome_pb2, phonehome_pb2_grpc
 from bigfleet.core.machines import MachineState
+from bigfleet.provider.faults import FAULTS
 from bigfleet.provider.kit import Timeouts
 from tests.integration.provider_client import CLUSTER, IDLE, ProviderClient, fleet_of, provider_at, refusal
 
@@ -87,6 +88,22 @@ async def test_a_node_that_outlives_its_drain_does_not_vouch_for_the_next_bindin
             await client.until(IDLE, MachineState.CONFIGURED)
 
 
+async def test_a_node_that_lingers_in_the_whole_set_does_not_vouch_either(tmp_path: Path) -> None:
+    async with provider_at(tmp_path) as client:
+        await client.configure(IDLE)
+        async with client.phone_home(ready=[IDLE]) as report:
+            await client.until(IDLE, MachineState.CONFIGURED)
+            await client.drain(IDLE)
+            await client.until(IDLE, MachineState.IDLE)
+            await client.configure(IDLE)
+            await report(ready=[IDLE, "another"], full=True)
+            await client.until_metric(1, "bigfleet_provider_ready_nodes", cluster=CLUSTER)
+            await stays_configuring(client, IDLE)
+            await report(ready=["another"], full=True)
+            await report(ready=[IDLE, "another"], full=True)
+            await client.until(IDLE, MachineState.CONFIGURED)
+
+
 async def test_the_last_word_of_a_stream_outlives_it_for_a_while(tmp_path: Path) -> None:
     async with provider_at(tmp_path, ready_keep_seconds=0.3) as client:
         async with client.phone_home(ready=[IDLE]):
@@ -160,12 +177,20 @@ async def test_the_time_of_a_seeded_machine_runs_from_its_clusters_first_stream(
 
 
 async def test_every_series_exists_at_zero_from_the_start(tmp_path: Path) -> None:
-    async with provider_at(tmp_path, fleet_of()) as client:
+    async with provider_at(tmp_path, fleet_of(), data_dir=tmp_path / "data") as client:
         for state in MachineState:
             if state is not MachineState.UNSPECIFIED:
                 assert await client.metric("bigfleet_provider_machines", state=state.label) == 0
         for kind in ("create", "configure", "drain", "delete"):
             assert await client.metric("bigfleet_provider_transition_seconds_count", kind=kind) == 0
+            assert await client.metric("bigfleet_provider_transitions_total", kind=kind) == 0
             assert await client.metric("bigfleet_provider_rpcs_total", rpc=kind.capitalize(), code="OK") == 0
+            assert await client.metric("bigfleet_provider_rpc_seconds_count", rpc=kind.capitalize()) == 0
+        for fault in FAULTS:
+            assert await client.metric("bigfleet_provider_faults_total", fault=fault) == 0
         for name in ("losses_total", "waiting_for_node", "phone_home_streams", "ready_departures_total"):
             assert await client.metric(f"bigfleet_provider_{name}") == 0
+        assert await client.metric("bigfleet_provider_transitions_in_flight") == 0
+        # The first writing of the journal.
+        assert await client.metric("bigfleet_provider_compactions_total") == 1
+        assert await client.metric("bigfleet_provider_commit_seconds_count") == 1

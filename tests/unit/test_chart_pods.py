@@ -241,6 +241,7 @@ def test_persistence_replaces_the_volume_and_ends_with_the_release() -> None:
     objects = {one["metadata"]["name"]: one for one in objects_of("everything") if one["kind"] == "StatefulSet"}
     assert {name for name, one in objects.items() if "volumeClaimTemplates" in one["spec"]} == {
         "bigfleet-coordinator",
+        "bigfleet-provider",
         "bigfleet-shard",
     }
     coordinator = objects["bigfleet-coordinator"]["spec"]

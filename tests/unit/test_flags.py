@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -28,6 +29,7 @@ class Options:
     rate: float = 0.5
     guard: bool = True
     extra: tuple[str, ...] = ()
+    output: Literal["text", "json"] = field(default="text", metadata={"short": "-o"})
     faults: Inner = field(default_factory=lambda: Inner(slow=False, ratio=0.1))
 
 
@@ -45,12 +47,15 @@ def test_flags_become_typed_options() -> None:
             "--no-guard",
             "--extra",
             "x",
-            "--extra",
             "y",
+            "--extra",
+            "z",
+            "-o",
+            "json",
             "--faults-slow",
         ],
     )
-    assert options == Options("a:1", Path("/d"), 2.0, False, ("x", "y"), Inner(slow=True, ratio=0.1))
+    assert options == Options("a:1", Path("/d"), 2.0, False, ("x", "y", "z"), "json", Inner(slow=True, ratio=0.1))
 
 
 def test_what_is_not_given_keeps_its_default() -> None:
@@ -67,7 +72,10 @@ def test_help_is_taken_from_the_fields(capsys: pytest.CaptureFixture[str]) -> No
     assert "(default: 0.5)" in shown
 
 
-@pytest.mark.parametrize("arguments", [[], ["--listen"], ["--listen", "a", "--rate", "x"], ["--listen", "a", "--nope"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--listen"], ["--listen", "a", "--rate", "x"], ["--listen", "a", "-o", "xml"], ["--listen", "a", "--nope"]],
+)
 def test_nonsense_ends_with_usage_and_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse_options(Options, "test", arguments)

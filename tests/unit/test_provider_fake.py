@@ -14,10 +14,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.core.machines import CapacityType, MachineState
-from bigfleet.provider.fake import FakeBackend, Faults
-from bigfleet.provider.kit import Inventory, Lifecycle, MachineRecord, ProviderMetrics, Shape, Timeouts
+from bigfleet.provider.fake import FakeBackend
+from bigfleet.provider.faults import FaultInjector, Faults
+from bigfleet.provider.kit import Lifecycle, MachineRecord, ProviderMetrics, Shape, State, Timeouts
 from bigfleet.provider.latency import Latencies, Latency
-from bigfleet.provider.losses import Losses
+from bigfleet.provider.losses import Losses, Strikes
 from bigfleet.provider.readiness import ReadySets
 from bigfleet.provider.run_phase import SOAK, RunPhase
 from bigfleet.provider.server import ProviderOptions
@@ -87,6 +88,11 @@ def test_a_time_or_rate_out_of_range_is_refused_by_name(option: str, value: floa
         ProviderOptions(listen="127.0.0.1:0", metrics_addr="127.0.0.1:0", fleet=Path("fleet.json"), **settings)
 
 
+def test_a_domain_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="is not SHARD:KEY=VALUE"):
+        ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"), shard_domains=("shard-0",))
+
+
 def losses_in_virtual_time(
     seconds: float, *, machines: int, rate: float, seed: int = 7, act: Callable[[RunPhase], None] | None = None
 ) -> list[tuple[float, str]]:
@@ -94,9 +100,11 @@ def losses_in_virtual_time(
 
     async def scenario() -> list[tuple[float, str]]:
         registry = CollectorRegistry()
-        inventory = Inventory()
+        state = State()
+        inventory = state.inventory
         ready = ReadySets()
-        backend = FakeBackend(ready, Latencies(), Faults(), seed=0)
+        injector = FaultInjector(Faults(), registry, seed=0)
+        backend = FakeBackend(ready, Latencies(), injector, seed=0)
         lost: list[tuple[float, str]] = []
         loop = asyncio.get_running_loop()
 
@@ -107,11 +115,12 @@ def losses_in_virtual_time(
 
         for number in range(machines):
             inventory.put(MachineRecord(f"m-{number}", SHAPE, MachineState.CONFIGURED, host="h", cluster="c"))
-        lifecycle = Recorder(inventory, backend, Timeouts(), ProviderMetrics(registry, inventory))
-        losses = Losses(inventory, lifecycle, ready, registry, rate_per_second=rate, repair_seconds=0, seed=seed)
+        lifecycle = Recorder(state, backend, Timeouts(), ProviderMetrics(registry, inventory))
+        strikes = Strikes(inventory, lifecycle, ready, injector, repair_seconds=0)
+        losses = Losses(inventory, strikes, injector, registry, rate_per_second=rate, seed=seed)
         phase = RunPhase()
         phase.set("settle")
-        task = asyncio.create_task(losses.run(phase))
+        task = asyncio.create_task(losses.in_soak(phase))
         await asyncio.sleep(100)
         phase.set(SOAK)
         if act:

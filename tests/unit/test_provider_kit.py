@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.core.machines import CapacityType, MachineState
-from bigfleet.provider.kit import Inventory, Kind, Lifecycle, MachineRecord, ProviderMetrics, Shape, Timeouts
+from bigfleet.provider.kit import Inventory, Kind, Lifecycle, MachineRecord, ProviderMetrics, Shape, State, Timeouts
 from bigfleet.provider.kit.errors import IllegalTransition, TransitionFailed, UnknownMachine
 from bigfleet.provider.kit.fencing import UNFENCED
 from bigfleet.provider.kit.lifecycle import Mutation
@@ -53,8 +53,13 @@ class ScriptedBackend:
 
 
 @pytest.fixture
-def inventory() -> Inventory:
-    return Inventory(wall_clock_ns=lambda: START)
+def state() -> State:
+    return State(wall_clock_ns=lambda: START)
+
+
+@pytest.fixture
+def inventory(state: State) -> Inventory:
+    return state.inventory
 
 
 @pytest.fixture
@@ -63,9 +68,9 @@ def backend() -> ScriptedBackend:
 
 
 @pytest.fixture
-async def lifecycle(inventory: Inventory, backend: ScriptedBackend) -> AsyncIterator[Lifecycle]:
-    metrics = ProviderMetrics(CollectorRegistry(), inventory)
-    async with Lifecycle(inventory, backend, Timeouts(), metrics) as lifecycle:
+async def lifecycle(state: State, backend: ScriptedBackend) -> AsyncIterator[Lifecycle]:
+    metrics = ProviderMetrics(CollectorRegistry(), state.inventory)
+    async with Lifecycle(state, backend, Timeouts(), metrics) as lifecycle:
         yield lifecycle
 
 

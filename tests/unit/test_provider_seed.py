@@ -55,17 +55,19 @@ def changed(*path: str | int, value: Any) -> dict[str, Any]:
 
 def test_machines_are_made_from_batches(tmp_path: Path) -> None:
     fleet = read_fleet(write(tmp_path, FLEET))
-    assert [(machine.id, machine.state, machine.cluster, machine.host) for machine in fleet.bound] == [
+    bound = [machine for machine in fleet.machines if machine.cluster]
+    free = [machine for machine in fleet.machines if not machine.cluster]
+    assert [(machine.id, machine.state, machine.cluster, machine.host) for machine in bound] == [
         ("conf-c0-m6i.large-0", MachineState.CONFIGURING, "kwok-cluster-0", "host-conf-c0-m6i.large-0"),
         ("conf-c0-m6i.large-1", MachineState.CONFIGURING, "kwok-cluster-0", "host-conf-c0-m6i.large-1"),
     ]
-    assert fleet.bound[0].metadata == {"bigfleet.lucy.sh/assigned-priority": "1000"}
+    assert bound[0].metadata == {"bigfleet.lucy.sh/assigned-priority": "1000"}
     assert fleet.clusters == ["kwok-cluster-0"]
-    assert [(machine.id, machine.state, machine.host) for machine in fleet.stable] == [
+    assert [(machine.id, machine.state, machine.host) for machine in free] == [
         ("spec-m6i.large-0", MachineState.SPECULATIVE, ""),
         ("idle-m6i.large-0", MachineState.IDLE, "host-idle-m6i.large-0"),
     ]
-    shape = fleet.stable[0].shape
+    shape = free[0].shape
     assert (shape.capacity_type, shape.price_per_hour) == (CapacityType.SPOT, 1.0)
 
 

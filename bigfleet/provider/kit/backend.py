@@ -9,9 +9,12 @@ from bigfleet.provider.kit.transitions import Kind
 class Backend(Protocol):
     """The substrate behind a provider.
 
-    The four actions run in the background after the caller has had its ack. They may take as long as they need: the
+    The actions run in the background after the caller has had its ack. They may take as long as they need: the
     kit cancels them at the transition's time-out. An exception makes the machine Failed; `TransitionFailed` is the
     one whose words are meant for last_error.
+
+    An action that a restart interrupted is called again with the same machine and the same `machine.operation`: it
+    must find what its first try has done, and go on from there.
     """
 
     def admit(self, kind: Kind, machine: MachineRecord) -> None:
@@ -25,6 +28,11 @@ class Backend(Protocol):
 
     async def drain(self, machine: MachineRecord, grace_seconds: int) -> None:
         """Take the host out of its cluster; the grace bounds the graceful part."""
+
+
+@runtime_checkable
+class Deleter(Protocol):
+    """A backend that can give hosts back. Without it Delete is UNIMPLEMENTED, as it is for any bare metal machine."""
 
     async def delete(self, machine: MachineRecord) -> None:
         """Give the host back."""

@@ -6,7 +6,8 @@ ProviderError           an answer with a gRPC code
 ├── UnknownMachine      NOT_FOUND
 ├── IllegalTransition   INTERNAL
 ├── Unsupported         UNIMPLEMENTED
-└── Refused             UNAVAILABLE: the backend does not take the call now; the machine stays as it is
+├── Refused             UNAVAILABLE: the backend does not take the call now; the machine stays as it is
+└── Unstored            UNAVAILABLE: the disk does not take the change; the process is about to end
 TransitionFailed        a backend's word that an accepted transition came to nothing: the machine goes Failed
 """
 
@@ -47,6 +48,10 @@ class Unsupported(ProviderError):
 
 
 class Refused(ProviderError):
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class Unstored(ProviderError):
     code = grpc.StatusCode.UNAVAILABLE
 
 

@@ -1,7 +1,7 @@
 """Mutating calls: checked in the contract's order, accepted at once, carried out in the background."""
 
 import asyncio
-import itertools
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,13 +10,14 @@ from typing import Any, Self
 
 import structlog
 
-from bigfleet.core.machines import CapacityType, MachineState
-from bigfleet.provider.kit.backend import Backend, ReadinessChecker
+from bigfleet.core.machines import TRANSITIONAL, CapacityType, MachineState
+from bigfleet.provider.kit.backend import Backend, Deleter, ReadinessChecker
+from bigfleet.provider.kit.entries import Flight
 from bigfleet.provider.kit.errors import IllegalTransition, InvalidArgument, TransitionFailed, Unsupported
-from bigfleet.provider.kit.fencing import Fences, Token
-from bigfleet.provider.kit.inventory import Inventory
+from bigfleet.provider.kit.fencing import Token
 from bigfleet.provider.kit.metrics import ProviderMetrics
 from bigfleet.provider.kit.records import MachineRecord
+from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.transitions import EDGES, RECOVERY, Kind, Timeouts
 
 # Does a transition's work and returns what changes in the record besides its state.
@@ -41,18 +42,26 @@ class Mutation:
 class Lifecycle:
     """Moves machines. Use as an async context manager: leaving it abandons what is in flight."""
 
-    def __init__(self, inventory: Inventory, backend: Backend, timeouts: Timeouts, metrics: ProviderMetrics) -> None:
-        self._inventory = inventory
+    def __init__(
+        self,
+        state: State,
+        backend: Backend,
+        timeouts: Timeouts,
+        metrics: ProviderMetrics,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._state = state
+        self._inventory = state.inventory
         self._backend = backend
         self._readiness = backend if isinstance(backend, ReadinessChecker) else None
+        self._deleter = backend if isinstance(backend, Deleter) else None
         self._timeouts = timeouts
         self._metrics = metrics
-        self._fences = Fences()
-        self._operations: dict[tuple[str, Kind], str] = {}
-        self._numbers = itertools.count(1)
+        self._wall_clock = wall_clock
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._waiting: set[str] = set()
         metrics.waiting_for_node.set_function(lambda: len(self._waiting))
+        metrics.in_flight.set_function(lambda: len(self._in_flight))
         if self._readiness is None:
             log.warning("this backend cannot see nodes: Configured does not mean that a node is Ready (ADR-0056)")
 
@@ -73,18 +82,32 @@ class Lifecycle:
         Nothing here awaits, so calls for one machine are taken one after the other.
         """
         _validate(call)
-        self._fences.admit(call.token, call.machine_id)
+        self._state.fences.admit(call.token, call.machine_id)
         machine = self._inventory.get(call.machine_id)
         if _already_there(call, machine):
-            return self._operation(call), machine
+            return self._state.operations.get(call.machine_id, call.kind), machine
+        if call.kind is Kind.DELETE and self._deleter is None:
+            raise Unsupported("this provider gives no machine back")
         _check_position(call, machine)
         self._backend.admit(call.kind, machine)
         return self._accept(call, machine)
 
-    def hold(self, machine: MachineRecord) -> None:
-        """Take in a machine that is Configuring already and whose node nobody expects before `release`."""
-        self._inventory.put(machine)
-        self._waiting.add(machine.id)
+    def resume(self) -> list[MachineRecord]:
+        """Go on with what a former life of this provider left in flight; call it once, before anything else.
+
+        Returns the machines that were Configuring although nobody asked for it: they are held (see `release`).
+        """
+        held = []
+        for machine_id in [name for state in TRANSITIONAL for name in sorted(self._inventory.ids(state))]:
+            machine = self._inventory.get(machine_id)
+            flight = self._state.flights.get(machine_id)
+            if flight is not None:
+                self._launch(machine, flight, timed=False)
+                log.info("transition goes on", kind=flight.kind, machine=machine_id)
+            else:
+                self._waiting.add(machine_id)
+                held.append(machine)
+        return held
 
     def release(self, machine_id: str) -> None:
         """From now on the node of a held machine has the Configure time-out to become Ready.
@@ -93,15 +116,13 @@ class Lifecycle:
         """
         machine = self._inventory.get(machine_id)
         if machine_id in self._waiting and machine_id not in self._in_flight:
-            seconds = self._timeouts.seconds(Kind.CONFIGURE)
-            self._start(Kind.CONFIGURE, machine, partial(self._until_ready, machine), seconds, timed=False)
+            work = partial(self._until_ready, machine)
+            self._start(Kind.CONFIGURE, machine, work, self._timeouts.configure_seconds, timed=False)
 
     def lose(self, machine_id: str, error: str) -> MachineRecord:
         """The machine is gone, whatever it was doing: Failed, without host and binding."""
         machine = self._inventory.get(machine_id)
-        if task := self._in_flight.pop(machine_id, None):
-            task.cancel()
-        self._waiting.discard(machine_id)
+        self._abandon(machine_id)
         return self._inventory.put(
             replace(
                 machine,
@@ -114,43 +135,60 @@ class Lifecycle:
             )
         )
 
-    def _operation(self, call: Mutation) -> str:
-        """The id of the operation that brought the machine here; a machine that began here gets one now."""
-        key = (call.machine_id, call.kind)
-        return self._operations.get(key) or self._new_operation(key)
+    def vanish(self, machine_id: str) -> None:
+        """The machine is no longer there at all; deltas carry its tombstone."""
+        self._inventory.get(machine_id)
+        self._abandon(machine_id)
+        self._inventory.remove(machine_id)
 
-    def _new_operation(self, key: tuple[str, Kind]) -> str:
-        self._operations[key] = operation = f"op-{next(self._numbers)}"
-        return operation
+    def _abandon(self, machine_id: str) -> None:
+        if task := self._in_flight.pop(machine_id, None):
+            task.cancel()
+        self._waiting.discard(machine_id)
+        self._state.flights.end(machine_id)
 
     def _accept(self, call: Mutation, machine: MachineRecord) -> tuple[str, MachineRecord]:
-        operation = self._new_operation((call.machine_id, call.kind))
-        machine = replace(machine, state=EDGES[call.kind].through, last_error="", failed_in=None)
+        operation = self._state.operations.new(call.machine_id, call.kind)
+        machine = replace(machine, state=EDGES[call.kind].through, last_error="", failed_in=None, operation=operation)
         if call.kind is Kind.CONFIGURE:
             machine = replace(machine, cluster=call.cluster, metadata=dict(call.metadata))
         elif call.kind is Kind.DELETE:
             machine = replace(machine, cluster="", metadata={})
         self._inventory.put(machine)
-        seconds = self._timeouts.seconds(call.kind, call.grace_seconds)
-        self._start(call.kind, machine, partial(self._carry_out, call, machine), seconds, timed=True)
+        deadline = self._wall_clock() + self._timeouts.seconds(call.kind, call.grace_seconds)
+        flight = Flight(machine.id, call.kind, deadline, call.grace_seconds, call.bootstrap_blob)
+        self._state.flights.begin(flight)
+        self._metrics.accepted(call.kind)
+        self._launch(machine, flight, timed=True)
         return operation, machine
+
+    def _launch(self, machine: MachineRecord, flight: Flight, *, timed: bool) -> None:
+        kind = Kind(flight.kind)
+        seconds = flight.deadline - self._wall_clock()
+        if not timed:
+            # Time went by while nobody was there to do the work, and nodes must find their way to us again.
+            seconds = max(seconds, self._timeouts.resumed_seconds)
+        # A clock that was set back must not make a time-out of days.
+        seconds = min(seconds, self._timeouts.seconds(kind, flight.grace_seconds))
+        self._start(kind, machine, partial(self._carry_out, kind, flight, machine), seconds, timed=timed)
 
     def _start(self, kind: Kind, machine: MachineRecord, work: Work, seconds: float, *, timed: bool) -> None:
         driving = self._drive(kind, machine, work, seconds, timed)
         self._in_flight[machine.id] = asyncio.create_task(driving, name=f"{kind} {machine.id}")
 
-    async def _carry_out(self, call: Mutation, machine: MachineRecord) -> dict[str, Any]:
-        match call.kind:
+    async def _carry_out(self, kind: Kind, flight: Flight, machine: MachineRecord) -> dict[str, Any]:
+        match kind:
             case Kind.CREATE:
                 return {"host": await self._backend.create(machine)}
             case Kind.CONFIGURE:
-                await self._backend.configure(machine, call.bootstrap_blob)
+                await self._backend.configure(machine, flight.bootstrap_blob)
                 return await self._until_ready(machine)
             case Kind.DRAIN:
-                await self._backend.drain(machine, call.grace_seconds)
+                await self._backend.drain(machine, flight.grace_seconds)
                 return {"cluster": "", "metadata": {}}
             case Kind.DELETE:
-                await self._backend.delete(machine)
+                if self._deleter is not None:
+                    await self._deleter.delete(machine)
                 return {"host": ""}
 
     async def _until_ready(self, machine: MachineRecord) -> dict[str, Any]:
@@ -170,7 +208,7 @@ class Lifecycle:
             landed = _failed(machine, kind, str(error))
         except TimeoutError:
             waiting = " while waiting for its node to be Ready" if machine.id in self._waiting else ""
-            reason = f"timed out after {timeout_seconds:g} s{waiting}" if deadline.expired() else "timed out"
+            reason = f"timed out after {timeout_seconds:.3g} s{waiting}" if deadline.expired() else "timed out"
             landed = _failed(machine, kind, reason)
         except Exception as error:
             log.exception("backend error", kind=kind, machine=machine.id)
@@ -179,7 +217,9 @@ class Lifecycle:
             return  # lost in the meantime: what became of this transition is no news any more
         del self._in_flight[machine.id]
         self._waiting.discard(machine.id)
-        self._inventory.put(landed)
+        self._state.flights.end(machine.id)
+        # What the machine looks like may have been described anew meanwhile.
+        self._inventory.put(replace(landed, shape=self._inventory.get(machine.id).shape))
         if landed.state is MachineState.FAILED:
             self._metrics.failed(kind)
             log.warning("machine failed", machine=machine.id, error=landed.last_error)

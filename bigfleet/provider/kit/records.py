@@ -21,6 +21,9 @@ class Shape:
     allocatable: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    def same_as(self, other: "Shape") -> bool:
+        return self.wire == other.wire
+
     @cached_property
     def wire(self) -> pb.Machine:
         """The part of the message that this shape decides; copy it, never change it."""
@@ -50,6 +53,8 @@ class MachineRecord:
     last_error: str = ""
     failed_in: Kind | None = None
     """The transition that a Failed machine failed in; None when it was lost."""
+    operation: str = ""
+    """Id of the last accepted call. It survives a restart, so a backend can pass it on as its own request's token."""
 
     def write(self, message: pb.Machine, provider_id: str) -> pb.Machine:
         """Fill an empty message with this machine."""

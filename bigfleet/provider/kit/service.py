@@ -1,6 +1,7 @@
 """The CapacityProvider service: who may call, what the messages mean, how answers look on the wire."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -9,11 +10,12 @@ import grpc
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
 from bigfleet.core.machines import MachineState
+from bigfleet.provider.kit.domains import ShardDomains
 from bigfleet.provider.kit.errors import InvalidArgument, ProviderError
 from bigfleet.provider.kit.fencing import Token
-from bigfleet.provider.kit.inventory import Inventory
 from bigfleet.provider.kit.lifecycle import Lifecycle, Mutation
 from bigfleet.provider.kit.metrics import ProviderMetrics
+from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.transitions import Kind
 from bigfleet.security import require
 
@@ -28,11 +30,20 @@ _LIST_SLICE = 2000
 class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
     """The six RPCs over an inventory and its lifecycle."""
 
-    def __init__(self, provider_id: str, inventory: Inventory, lifecycle: Lifecycle, metrics: ProviderMetrics) -> None:
+    def __init__(
+        self,
+        provider_id: str,
+        state: State,
+        lifecycle: Lifecycle,
+        metrics: ProviderMetrics,
+        domains: ShardDomains,
+    ) -> None:
         self._provider_id = provider_id
-        self._inventory = inventory
+        self._inventory = state.inventory
+        self._store = state.store
         self._lifecycle = lifecycle
         self._metrics = metrics
+        self._domains = domains
 
     async def Create(self, request: pb.CreateRequest, context: Context) -> pb.TransitionAck:  # noqa: N802
         return await self._mutate("Create", Mutation(Kind.CREATE, request.machine_id, _token(request)), context)
@@ -67,7 +78,8 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
     async def List(self, request: pb.ListFilter, context: Context) -> pb.MachineList:  # noqa: N802
         async def answer() -> pb.MachineList:
             await require(context, *READERS)
-            page = self._inventory.page(request.since_revision, _states(request.states), request.max_results)
+            owned = self._domains.owned_by(request.shard_id)
+            page = self._inventory.page(request.since_revision, _states(request.states), request.max_results, owned)
             listed = pb.MachineList(revision=page.revision, removed_ids=page.removed_ids, full=page.restarted)
             for index, record in enumerate(page.records, 1):
                 record.write(listed.machines.add(), self._provider_id)
@@ -80,7 +92,10 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
     async def _mutate(self, rpc: str, call: Mutation, context: Context) -> pb.TransitionAck:
         async def answer() -> pb.TransitionAck:
             await require(context, "shard", name=call.token.shard_id)
-            operation, machine = self._lifecycle.mutate(call)
+            try:
+                operation, machine = self._lifecycle.mutate(call)
+            finally:
+                await self._store.flushed()  # also after a refusal: the fencing mark may have advanced
             ack = pb.TransitionAck(operation_id=operation)
             machine.write(ack.machine, self._provider_id)
             return ack
@@ -89,21 +104,26 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
 
     async def _answer(self, rpc: str, context: Context, answer: Callable[[], Awaitable[Answer]]) -> Answer:
         """Answer and count. Our own answers count before they are sent: who has one can read it in the metrics."""
+        started = time.perf_counter()
+
+        def count(code: str) -> None:
+            self._metrics.answered(rpc, code, time.perf_counter() - started)
+
         try:
             result = await answer()
         except ProviderError as error:
-            self._metrics.answered(rpc, error.code.name)
+            count(error.code.name)
             await context.abort(error.code, str(error))
         except grpc.aio.AbortError:
-            self._metrics.answered(rpc, context.code().name)
+            count(context.code().name)
             raise
         except asyncio.CancelledError:
-            self._metrics.answered(rpc, "CANCELLED")
+            count("CANCELLED")
             raise
         except Exception:
-            self._metrics.answered(rpc, "UNKNOWN")
+            count("UNKNOWN")
             raise
-        self._metrics.answered(rpc, "OK")
+        count("OK")
         return result
 
 

@@ -56,6 +56,8 @@ class Timeouts:
     delete_seconds: float = 300.0
     drain_beyond_grace_seconds: float = 60.0
     """On top of the grace that the drain was asked with."""
+    resumed_seconds: float = 60.0
+    """What a transition that a restart interrupted has at least, unless its whole time-out is shorter."""
 
     def seconds(self, kind: Kind, grace_seconds: int = 0) -> float:
         match kind:

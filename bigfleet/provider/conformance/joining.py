@@ -1,0 +1,67 @@
+"""How a check makes a machine's node Ready: over PhoneHome, if the provider has it; any other one must see to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from bigfleet.api.v1alpha1 import phonehome_pb2 as pb
+from bigfleet.api.v1alpha1 import phonehome_pb2_grpc
+
+
+class Joining:
+    """The nodes of one cluster."""
+
+    def __init__(self, call: Any = None) -> None:
+        self._call = call
+        self.problem = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is for us to say which nodes are Ready."""
+        return self._call is not None
+
+    async def announce(self, cluster: str, machine_id: str) -> None:
+        """The machine's node is Ready."""
+        if self._call is None:
+            return
+        try:
+            await self._call.write(pb.ReadyReport(cluster_id=cluster, ready=[machine_id]))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            self.problem = await _problem(self._call)
+
+
+@asynccontextmanager
+async def joining(channel: grpc.aio.Channel, cluster: str, timeout: float) -> AsyncIterator[Joining]:
+    """Speak for the cluster inside the block, if the provider listens."""
+    stub = phonehome_pb2_grpc.PhoneHomeStub(channel)
+    if not await _listens(stub, timeout):
+        yield Joining()
+        return
+    call = stub.Report()
+    nodes = Joining(call)
+    try:
+        await call.write(pb.ReadyReport(cluster_id=cluster, full=True))
+    except grpc.aio.AioRpcError:
+        nodes.problem = await _problem(call)
+    try:
+        yield nodes
+    finally:
+        call.cancel()
+
+
+async def _listens(stub: phonehome_pb2_grpc.PhoneHomeStub, timeout: float) -> bool:
+    """A stream that names no cluster is refused by whoever knows what it is for."""
+    call = stub.Report(iter([pb.ReadyReport()]), timeout=timeout)
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        return error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
+    return True
+
+
+async def _problem(call: Any) -> str:
+    said = f"{(await call.code()).name}: {await call.details()}"
+    return f"the provider waits for nodes over PhoneHome and does not take our word ({said}); see --phone-home-tls-dir"

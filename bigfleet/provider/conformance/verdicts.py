@@ -1,0 +1,66 @@
+"""How a check can end, and what is kept of it.
+
+Verdict             what a check raises instead of passing
+├── Broken          the provider breaks the rule: exit code 1
+├── NotApplicable   the rule does not concern this provider or this connection: no blame, exit code 0
+└── Unjudged        nobody can tell, for a reason that lies elsewhere: exit code 5
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """The end of a check, as reports spell it."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    UNJUDGED = "unjudged"
+
+
+class Verdict(Exception):
+    """Any end but the good one; the words are for people."""
+
+    outcome: Outcome
+
+
+class Broken(Verdict):
+    outcome = Outcome.FAILED
+
+
+class NotApplicable(Verdict):
+    outcome = Outcome.SKIPPED
+
+
+class Unjudged(Verdict):
+    outcome = Outcome.UNJUDGED
+
+
+@dataclass(frozen=True)
+class Result:
+    """One check, judged."""
+
+    name: str
+    area: str
+    rule: str
+    outcome: Outcome
+    seconds: float
+    reason: str = ""
+    # The last calls and their answers, oldest first.
+    answers: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole suite, judged."""
+
+    target: str
+    results: list[Result]
+    machines: list[str]
+    """Ids of the machines that the suite has moved."""
+    leftovers: list[str]
+    """What could not be put back as it was found, one sentence each."""
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(result.outcome is outcome for result in self.results)

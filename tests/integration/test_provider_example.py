@@ -1,0 +1,32 @@
+"""The example of docs/provider.md is a provider that keeps the contract."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from bigfleet.provider.conformance.command import ConformanceOptions, conformance
+from bigfleet.provider.conformance.verdicts import Outcome
+from tests.integration.apiserver import free_ports
+from tests.integration.conformance_fleet import LIMITS
+
+GUIDE = Path(__file__).parents[2] / "docs" / "provider.md"
+
+
+async def test_the_guides_example_keeps_the_contract(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    port, metrics_port = free_ports(2)
+    arguments = (str(tmp_path), f"127.0.0.1:{port}", f"127.0.0.1:{metrics_port}")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", example, *arguments, stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+        report = await conformance(ConformanceOptions(target=f"127.0.0.1:{port}", output="json", limits=LIMITS))
+    finally:
+        process.kill()
+        await process.wait()
+    wrong = [result for result in report.results if result.outcome not in (Outcome.PASSED, Outcome.SKIPPED)]
+    assert not wrong
+    skipped = {result.name for result in report.results if result.outcome is Outcome.SKIPPED}
+    assert skipped == {"NodeReadiness", "SpotDeclaresInterruption"}
+    assert not report.leftovers
