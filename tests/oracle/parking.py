@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from bigfleet.engine.fill import Fill
+from tests.oracle.fill import Fill
 
 
 class Parking:
-    """Counts, per gang, the cycles in which it could not be placed at all. Remembered between cycles."""
+    """§3.9 "Parking (Same only; key cluster+group+fingerprint)". Remembered between cycles."""
 
     def __init__(self, park_after_cycles: int, probe_every: int) -> None:
         self._park_after_cycles = park_after_cycles
@@ -14,7 +14,10 @@ class Parking:
         self._hopeless_cycles: dict[tuple[str, str, str], int] = {}
 
     def stamp(self, fill: Fill) -> None:
-        """Mark a gang that has been hopeless for long, except in cycles in which it probes (spec/engine.md §3.9)."""
+        """§3.9 "at ≥8 cycles Need is stamped parked except when counter % 32 == 0 (re-probe)".
+
+        The age (§2.5 field 13) counts the cycles since the gang was first parked, probes included.
+        """
         hopeless = self._hopeless_cycles.get(fill.need.key, 0)
         if fill.need.profile.same is None or hopeless < self._park_after_cycles:
             return
@@ -22,12 +25,12 @@ class Parking:
         fill.parked_age_cycles = hopeless - self._park_after_cycles + 1
 
     def update(self, fills: Iterable[Fill]) -> None:
-        """Count this cycle; a gang that is placed, that acquires or that has gone starts anew (spec/engine.md §3.9)."""
+        """§3.9 "counter++ each cycle the Need is unsatisfied AND …, else entry removed"."""
         self._hopeless_cycles = {
             fill.need.key: self._hopeless_cycles.get(fill.need.key, 0) + 1 for fill in fills if _hopeless(fill)
         }
 
 
 def _hopeless(fill: Fill) -> bool:
-    """Unsatisfied, nothing acquired, and no domain that could ever do (spec/engine.md §3.9)."""
+    """§3.9 "unsatisfied AND acquired 0 AND not structurally satisfiable"."""
     return fill.need.profile.same is not None and not fill.met and fill.acquired == 0 and not fill.satisfiable

@@ -1,26 +1,26 @@
 """Phase 2: preemption, where a need takes machines from work of strictly lower priority (spec/engine.md §3.10)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.vectors import Vector, positive, subtract
 from bigfleet.engine.decisions import Action, ActionKind
-from bigfleet.engine.fill import Claims, Fill
-from bigfleet.engine.snapshot import Snapshot
-from bigfleet.engine.spread import Balance, binding_terms
+from tests.oracle.fill import Claims, Fill
+from tests.oracle.snapshot import Snapshot
+from tests.oracle.spread import Balance, binding_terms
 
+# §3.4 "drain_s = constant 30"; "max(intPen, 0.01)".
 _ASSUMED_DRAIN_SECONDS = 30.0
 _PENALTY_FLOOR_DOLLARS = 0.01
-# (gap above which, grace in seconds): the more important the newcomer, the shorter the victim's notice.
+# §3.4 "Drain grace by gap: >900 000→10 s; >500 000→30 s; >100 000→2 min; else 10 min".
 _GRACE_BY_GAP = ((900_000, 10), (500_000, 30), (100_000, 120))
 LONGEST_GRACE_SECONDS = 600
 
 
 @dataclass(frozen=True, eq=False)
 class Unresolved:
-    """A need that neither acquisition nor preemption can meet."""
+    """§3.10 "Residual deficit ⇒ unresolved (with a flag "some victims picked")"."""
 
     fill: Fill
     deficit: Vector
@@ -29,7 +29,7 @@ class Unresolved:
 
 @dataclass
 class Preemption:
-    """What Phase 2 decided."""
+    """What Phase 2 decided (§3.10)."""
 
     actions: list[Action] = field(default_factory=list)
     unresolved: list[Unresolved] = field(default_factory=list)
@@ -38,15 +38,14 @@ class Preemption:
 
 
 def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemption:
-    """Find victims for every need that Phase 1 left short, the most important need first (spec/engine.md §3.10)."""
+    """§3.10 "Residual Needs sorted priority desc"; "from head until freed allocatable covers the deficit vector"."""
     preemption = Preemption()
-    victims = _Victims(snapshot, claims, preemption.taken)
     for fill in fills:
         if fill.met:
             continue
         deficit, some = fill.missing, False
         if _may_preempt(fill):
-            for machine in victims.of(fill):
+            for machine in _victims(fill, snapshot, claims, preemption.taken):
                 deficit, some = positive(subtract(deficit, machine.allocatable)), True
                 preemption.taken.add(machine.id)
                 if machine.state is MachineState.CONFIGURED:
@@ -59,66 +58,46 @@ def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemp
 
 
 def _may_preempt(fill: Fill) -> bool:
-    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10)."""
+    """§3.10 "Skip parked; skip Same Needs with no chosen domain"."""
     return not fill.parked and (fill.need.profile.same is None or fill.domain is not None)
 
 
-class _Victims:
-    """Machines that a need may take from others, the best victim first."""
+def _victims(fill: Fill, snapshot: Snapshot, claims: Claims, taken: set[str]) -> Iterable[Machine]:
+    """§3.10 eligible victims: those whose drain is under way, then "score-sort", "Tie: machine id asc" (§3.4).
 
-    def __init__(self, snapshot: Snapshot, claims: Claims, taken: set[str]) -> None:
-        self._snapshot = snapshot
-        self._claims = claims
-        self._taken = taken
-        self._ranked: dict[str, Sequence[Machine]] = {}
+    A drain under way is a victim already made, in this or an earlier cycle (ADR 6): without it a need would take new
+    victims in every cycle until the first ones are free. A spread limits victims as it limits acquisition (ADR 6):
+    without that a need would evict what it may not take afterwards.
+    """
+    priority = fill.need.profile.priority
+    by_score = sorted(
+        snapshot.in_state(MachineState.CONFIGURED),
+        key=lambda machine: (-victim_score(priority, machine), machine.id),
+    )
+    candidates: Sequence[Machine] = [*snapshot.in_state(MachineState.DRAINING), *by_score]
+    eligible = [m for m in candidates if m.id not in taken and _eligible(m, fill, claims.holder(m))]
+    if binding_terms(fill.need.profile):
+        return Balance(fill, snapshot).in_turn(eligible)
+    return eligible
 
-    def of(self, fill: Fill) -> Iterator[Machine]:
-        """Eligible victims: those whose drain is under way, then by score.
 
-        A drain under way is a victim already made, in this or an earlier cycle. The spec does not say so, but without
-        it a need would take new victims in every cycle until the first ones are free. Nor does it say that a spread
-        limits victims as it limits acquisition, but without that a need would evict what it may not take afterwards.
-        """
-        draining = self._snapshot.in_state(MachineState.DRAINING)
-        eligible = (m for m in chain(draining, self._by_score(fill)) if self._eligible(m, fill))
-        if binding_terms(fill.need.profile):
-            return Balance(fill, self._snapshot).in_turn(list(eligible))
-        return eligible
+def _eligible(machine: Machine, fill: Fill, holder: Fill | None) -> bool:
+    """§3.10 "assigned priority strictly lower, profile match, covers min_unit, in the Need's domain when Same".
 
-    def _by_score(self, fill: Fill) -> Sequence[Machine]:
-        profile = fill.need.profile
-        ranked = self._ranked.get(profile.fingerprint)
-        if ranked is None:
-            matching = self._snapshot.matching(profile)
-            ranked = sorted(
-                (
-                    machine
-                    for machine in self._snapshot.in_state(MachineState.CONFIGURED)
-                    if machine.assignment.priority < profile.priority and self._snapshot.kind(machine) in matching
-                ),
-                key=lambda machine: (-victim_score(profile.priority, machine), machine.id),
-            )
-            self._ranked[profile.fingerprint] = ranked
-        return ranked
-
-    def _eligible(self, machine: Machine, fill: Fill) -> bool:
-        """Strictly lower priority, useful to the need, in the gang's domain, and not taken yet (spec/engine.md §3.10).
-
-        The need that the machine serves in this cycle must be of lower priority too, whatever the machine was acquired
-        for: the spec looks at the assigned priority only, and would let a need rob its betters, or itself.
-        """
-        need, holder = fill.need, self._claims.holder(machine)
-        return (
-            machine.assignment.priority < need.profile.priority
-            and (holder is None or holder.need.profile.priority < need.profile.priority)
-            and self._snapshot.kind(machine) in fill.usable
-            and (need.profile.same is None or machine.attribute(need.profile.same.key) == fill.domain)
-            and machine.id not in self._taken
-        )
+    The need that the machine serves in this cycle must be of lower priority too, whatever the machine was acquired for
+    (ADR 6): the spec looks at the assigned priority only, and would let a need rob its betters, or itself.
+    """
+    need = fill.need
+    return (
+        machine.assignment.priority < need.profile.priority
+        and (holder is None or holder.need.profile.priority < need.profile.priority)
+        and machine.id in fill.usable
+        and (need.profile.same is None or machine.attribute(need.profile.same.key) == fill.domain)
+    )
 
 
 def victim_score(preemptor_priority: int, victim: Machine) -> float:
-    """How good a victim a machine is; higher is better (spec/engine.md §3.4, locked)."""
+    """§3.4 "Victim score (higher = better victim)", locked."""
     assignment = victim.assignment
     return (
         priority_gap(preemptor_priority, victim) * 1.0
@@ -129,15 +108,17 @@ def victim_score(preemptor_priority: int, victim: Machine) -> float:
 
 
 def priority_gap(preemptor_priority: int, victim: Machine) -> int:
+    """§3.4 "gap = max(0, preemptorPrio − victimPrio)"."""
     return max(0, preemptor_priority - victim.assignment.priority)
 
 
 def drain_grace_seconds(gap: int) -> int:
-    """How long a victim may take to leave (spec/engine.md §3.4)."""
+    """§3.4 "Drain grace by gap": how long a victim may take to leave."""
     return next((seconds for above, seconds in _GRACE_BY_GAP if gap > above), LONGEST_GRACE_SECONDS)
 
 
 def _preempt_action(victim: Machine, fill: Fill) -> Action:
+    """§3.10 "Emit Preempt(cluster = victim's cluster, grace by gap, preemptor priority)"; the reason is §3.5's."""
     priority = fill.need.profile.priority
     return Action(
         ActionKind.PREEMPT,
