@@ -43,6 +43,8 @@ _DIMENSIONS = (
 )
 # Milli-units of one step: of a CPU, of a GiB, near the edges of a double and of an int64, and Kubernetes' largest.
 _STEPS = (1000, 1, 1024**3 * 1000, 2**53 // 7, 2**58 + 1, (2**63 - 1) * 125)
+# Beyond this, sums of odd amounts would leave the engine's range (ADR 15).
+_ODD_BELOW = 2**52
 _SIZES = (4, 1, 2, 8, 3, 7)
 _CLUSTERS = (("c1", "c2", "c3"), ("c", "c1", "c10"), ("é", "e", "c\x00"))
 _GROUPS = ("g1", "g2", f"{RACK_KEY}\0app=web,;", "")
@@ -156,7 +158,9 @@ class Flavour:
         """Something of most dimensions; zero of one is not the same as none of it, but must mean the same."""
         shape = dice.below(8)
         amounts = {name: size * self.step * (1 + (i * shape) % 3) for i, name in enumerate(self.dimensions)}
-        if shape == 7:
+        if shape == 5 and self.step < _ODD_BELOW:
+            amounts[self.dimensions[0]] += 1
+        elif shape == 7:
             amounts[self.dimensions[-1]] = 0
         elif shape == 6 and len(self.dimensions) > 1:
             del amounts[self.dimensions[-1]]

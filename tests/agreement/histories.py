@@ -49,25 +49,25 @@ class History:
         flavour, machines, needs, events = parts
         return cls(flavour[0] if flavour else b"", machines, needs, events)
 
-    def begin(self, compared: bool = True) -> tuple[World, Flavour]:
+    def begin(self, kind_of_world: type[World] = World) -> tuple[World, Flavour]:
         """The world before its first cycle."""
         flavour = Flavour.of(self.flavour)
         dice = Dice(self.flavour[::-1])
-        world = World(dice.of(_OPTIONS), compared, Latency(dice.below(3), dice.below(3), dice.below(3)))
+        world = kind_of_world(dice.of(_OPTIONS), Latency(dice.below(3), dice.below(3), dice.below(3)))
         for number, chunk in enumerate(self.machines):
             appear(world, flavour, chunk, number)
         for chunk in self.needs:
             ask(world, flavour, chunk)
         return world, flavour
 
-    def play(self, compared: bool = True, after_step: Callable[[World], None] | None = None) -> World:
+    def play(self, kind_of_world: type[World] = World) -> World:
         """One cycle, then each event with the cycles that it takes."""
-        world, flavour = self.begin(compared)
+        world, flavour = self.begin(kind_of_world)
         try:
-            _step(world, after_step)
+            world.step()
             for chunk in self.events:
                 for _ in range(happen(world, flavour, chunk)):
-                    _step(world, after_step)
+                    world.step()
         except Disagreement as disagreement:
             raise Disagreement(f"{disagreement}\n{self._story(world)}") from None
         return world
@@ -78,13 +78,6 @@ class History:
         lines += ["needs:", *(f"  {need}" for needs in world.demand().values() for need in needs)]
         again = f"BIGFLEET_HISTORY='{self.text}' pytest tests/agreement/test_agreement.py -k again"
         return "\n".join([*lines, f"now {world.now}, idle since {world.idle_since}", f"again: {again}"])
-
-
-def _step(world: World, after_step: Callable[[World], None] | None) -> None:
-    world.journal.append(f"cycle at {world.now}")
-    world.step()
-    if after_step:
-        after_step(world)
 
 
 def random_history(seed: str, most_events: int) -> History:

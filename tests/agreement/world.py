@@ -38,10 +38,9 @@ class Latency:
 
 @dataclass
 class World:
-    """Machines and demand under one engine, which is compared with the oracle in every cycle if there is one."""
+    """Machines and demand under one engine, which is compared with the oracle in every cycle."""
 
     options: EngineOptions = field(default_factory=EngineOptions)
-    compared: bool = True
     latency: Latency = field(default_factory=Latency)
     # How many of the next actions of a kind the provider refuses, and whether such a machine is then Failed.
     refusals: Counter[ActionKind] = field(default_factory=Counter)
@@ -118,6 +117,7 @@ class World:
 
     def step(self) -> Decisions:
         """Land what is due, decide, carry out, and let a cycle's time pass."""
+        self.journal.append(f"cycle at {self.now}")
         for machine_id, (due, state) in list(self._landing.items()):
             if due <= self.now:
                 del self._landing[machine_id]
@@ -132,11 +132,10 @@ class World:
     def decide(self) -> Decisions:
         """One cycle of the engine, and of the oracle."""
         decisions = self.engine.cycle(self.fleet, self.now)
-        if self.compared:
-            expected = self.oracle.cycle(self.machines, self.demand(), self.now, self.idle_since)
-            found = [*self._forgotten(), *differences(decisions, expected)]
-            if found:
-                raise Disagreement("\n".join(found))
+        expected = self.oracle.cycle(self.machines, self.demand(), self.now, self.idle_since)
+        found = [*self._forgotten(), *differences(decisions, expected)]
+        if found:
+            raise Disagreement("\n".join(found))
         return decisions
 
     def _forgotten(self) -> list[str]:

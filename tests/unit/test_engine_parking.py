@@ -2,8 +2,8 @@
 
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
-from bigfleet.engine import Engine, NeedView, UnmetReason
-from tests.unit.engine_world import NO_CAP, World, configured, cpu, decide, machine, need, profile, same
+from bigfleet.engine import ActionKind, Engine, NeedView, UnmetReason
+from tests.unit.engine_world import NO_CAP, World, acted, configured, cpu, decide, machine, need, profile, same
 
 GANG = profile(same())
 
@@ -126,3 +126,17 @@ def test_parked_demand_is_still_a_shortfall_and_takes_no_victims() -> None:
     decisions = decide([*held(), *victims], [gang(), need(cpu(8), of=low, cluster="c2")], engine=engine)
     assert decisions.actions == ()
     assert [shortfall.deficit for shortfall in decisions.shortfalls] == [cpu(8)]
+
+
+def test_a_probe_that_finds_nothing_takes_no_victims() -> None:
+    """It is parked again in the next cycle, and would leave what it freed to others (ADR 6)."""
+    low = profile(priority=1)
+    victims = [configured(f"v{n}", "c2", rack="r1", of=low) for n in range(2)]
+    world = [*held(), *victims], [gang(), need(cpu(8), of=low, cluster="c2")]
+    assert acted(decide(*world), ActionKind.PREEMPT) == ["v0", "v1"]
+    engine = Engine(NO_CAP)
+    for _ in range(32):
+        decide(held(), [gang()], engine=engine)
+    probe = decide(*world, engine=engine)
+    assert (probe.views[0].parked, probe.views[0].parked_age_cycles) == (False, 25)
+    assert acted(probe, ActionKind.PREEMPT) == []

@@ -10,7 +10,7 @@ from bigfleet.core.machines import Assignment, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import Profile
 from bigfleet.engine import ActionKind, UnmetReason
-from bigfleet.engine.phase2 import drain_grace_seconds, victim_score
+from tests.oracle.phase2 import drain_grace_seconds, victim_score
 from tests.unit.engine_world import acted, configured, cpu, decide, machine, need, of_type, profile, same, zone_spread
 
 LOW, HIGH = profile(priority=100), profile(priority=1_000)
