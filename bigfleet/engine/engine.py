@@ -1,0 +1,91 @@
+"""The decision engine: inventory and demand in, decisions out (spec/engine.md §3.7)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bigfleet.engine.acquisition import Short, acquire
+from bigfleet.engine.actions import actions
+from bigfleet.engine.credit import Credits
+from bigfleet.engine.decisions import Decisions, EngineOptions
+from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.ledger import ShortfallLedger
+from bigfleet.engine.parking import Parking
+from bigfleet.engine.preemption import Preemption, preempt
+from bigfleet.engine.reports import Hints, Views
+from bigfleet.engine.shrinking import Reclaims, Releases, reclaim
+
+
+def _no_lap(_phase: str) -> None:
+    pass
+
+
+class Engine:
+    """Decides cycle after cycle. It remembers how long gangs and shortfalls have waited.
+
+    What it remembers of a fleet besides is only a short cut: it decides the same without.
+    """
+
+    def __init__(self, options: EngineOptions | None = None) -> None:
+        self._options = options or EngineOptions()
+        self._parking = Parking(self._options.park_after_cycles, self._options.park_probe_every)
+        self._ledger = ShortfallLedger()
+        self._releases = Releases(self._options)
+        self._fleet: Fleet | None = None
+
+    def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
+        """One cycle over a fleet that nobody changes meanwhile (spec/engine.md §3.7 steps 2 to 4).
+
+        `now` and the fleet's idle stamps are in seconds of one clock. `lap` hears of each phase's end: snapread, phase1,
+        phase2, phase3, emit.
+        """
+        if fleet is not self._fleet:
+            self._fleet, self._credits, self._change = fleet, Credits(fleet), -1
+        fleet.settle()
+        lap("snapread")
+
+        unchanged = fleet.change == self._change and not self._parking.restamped
+        if not unchanged:
+            self._credits.refresh(self._parking)
+            self._short: Short = acquire(fleet, self._credits)
+        short = self._short
+        lap("phase1")
+
+        if not unchanged:
+            self._preemption: Preemption = preempt(fleet, self._credits, short)
+        preemption = self._preemption
+        lap("phase2")
+
+        if not unchanged:
+            fraction = self._options.reclaim_cap_fraction
+            self._reclaims: Reclaims = reclaim(fleet, self._credits, preemption.taken, fraction)
+        releases = self._releases.due(fleet, short.taken, now)
+        self._change = fleet.change
+        lap("phase3")
+
+        shortfalls = self._ledger.record(fleet, short, preemption)
+        decisions = Decisions(
+            actions=actions(fleet, short, preemption, self._reclaims, releases),
+            shortfalls=tuple(shortfalls),
+            views=Views(fleet, self._credits, short, preemption, self._parking, self._ledger.ages).sequence(),
+            hints=Hints(fleet, self._credits).sequence(),
+            reclaims_capped=self._reclaims.capped,
+        )
+        self._parking.count(_hopeless(fleet, short))
+        lap("emit")
+        return decisions
+
+
+def _hopeless(fleet: Fleet, short: Short) -> list[tuple[str, tuple[str, str]]]:
+    """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
+    found = np.flatnonzero(
+        (fleet.profiles.same_keys[short.profiles] >= 0)
+        & (short.unmet() > 0)
+        & (short.bootstraps + short.provisions == 0)
+        & (short.satisfiable == 0)
+    )
+    gangs = []
+    for number in found.tolist():
+        arrangement = short.arrangements[number]
+        gangs.append((arrangement.block.cluster, arrangement.gang(int(short.rows[number]))))
+    return gangs
