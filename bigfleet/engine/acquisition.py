@@ -72,6 +72,20 @@ class Short:
     def unmet(self) -> Flags:
         return (self.missing > 0).any(axis=1).astype(np.uint8)
 
+    def hopeless(self, fleet: Fleet) -> Longs:
+        """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
+        return np.flatnonzero(
+            (fleet.profiles.same_keys[self.profiles] >= 0)
+            & (self.unmet() > 0)
+            & (self.bootstraps + self.provisions == 0)
+            & (self.satisfiable == 0)
+        )
+
+    def gang(self, number: int) -> tuple[str, tuple[str, str]]:
+        """(cluster, (fingerprint, group)): how parking knows a gang."""
+        arrangement = self.arrangements[number]
+        return arrangement.block.cluster, arrangement.gang(int(self.rows[number]))
+
     def profile(self, fleet: Fleet, number: int) -> Profile:
         profile = fleet.profiles.known[int(self.profiles[number])]
         if profile is None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from bigfleet.engine.acquisition import Short, acquire
 from bigfleet.engine.actions import actions
 from bigfleet.engine.credit import Credits
@@ -52,7 +50,7 @@ class Engine:
         lap("phase1")
 
         if not unchanged:
-            self._preemption: Preemption = preempt(fleet, self._credits, short)
+            self._preemption: Preemption = preempt(fleet, self._credits, short, self._parking)
         preemption = self._preemption
         lap("phase2")
 
@@ -71,21 +69,6 @@ class Engine:
             hints=Hints(fleet, self._credits).sequence(),
             reclaims_capped=self._reclaims.capped,
         )
-        self._parking.count(_hopeless(fleet, short))
+        self._parking.count(short.gang(number) for number in short.hopeless(fleet).tolist())
         lap("emit")
         return decisions
-
-
-def _hopeless(fleet: Fleet, short: Short) -> list[tuple[str, tuple[str, str]]]:
-    """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
-    found = np.flatnonzero(
-        (fleet.profiles.same_keys[short.profiles] >= 0)
-        & (short.unmet() > 0)
-        & (short.bootstraps + short.provisions == 0)
-        & (short.satisfiable == 0)
-    )
-    gangs = []
-    for number in found.tolist():
-        arrangement = short.arrangements[number]
-        gangs.append((arrangement.block.cluster, arrangement.gang(int(short.rows[number]))))
-    return gangs

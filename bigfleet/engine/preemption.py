@@ -8,6 +8,7 @@ from bigfleet.engine.acquisition import Short
 from bigfleet.engine.credit import Credits
 from bigfleet.engine.fleet import CONFIGURED, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.parking import Parking
 
 _ASSUMED_DRAIN_SECONDS = 30.0
 _PENALTY_FLOOR_DOLLARS = 0.01
@@ -30,21 +31,30 @@ class Preemption:
     taken: Flags
 
 
-def preempt(fleet: Fleet, credits: Credits, short: Short) -> Preemption:
+def preempt(fleet: Fleet, credits: Credits, short: Short, parking: Parking) -> Preemption:
     """Find victims for every row that Phase 1 left short, the most important first (spec/engine.md §3.10)."""
     deficits = short.missing.copy()
     some = np.zeros(len(short), np.uint8)
     nobody = np.zeros(0, np.int32)
-    may = _may_preempt(fleet, short)
+    may = _may_preempt(fleet, short, parking)
     if not may.any() or not _any_victims(fleet, int(short.priorities[may > 0].max())):
         return Preemption(nobody, nobody, deficits, some, np.zeros(0, np.uint8))
     return _find(fleet, credits, short, may, deficits, some)
 
 
-def _may_preempt(fleet: Fleet, short: Short) -> Flags:
-    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10)."""
+def _may_preempt(fleet: Fleet, short: Short, parking: Parking) -> Flags:
+    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10).
+
+    Nor does a gang whose probe finds nothing: it is parked again before it could use what it frees (ADR 6).
+    """
     homeless = (fleet.profiles.same_keys[short.profiles] >= 0) & (short.domains < 0)
-    return ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
+    may = ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
+    if parking.waits:
+        for number in short.hopeless(fleet).tolist():
+            cluster, gang = short.gang(number)
+            if parking.is_probing(parking.waits.get(cluster, {}).get(gang, 0)):
+                may[number] = 0
+    return may
 
 
 def _any_victims(fleet: Fleet, priority: int) -> bool:

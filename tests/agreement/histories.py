@@ -21,7 +21,10 @@ _OPTIONS = (
     EngineOptions(reclaim_cap_fraction=0),
     EngineOptions(reclaim_cap_fraction=0.3, idle_hold_seconds={}),
     EngineOptions(reclaim_cap_fraction=0, idle_hold_seconds=dict.fromkeys(CapacityType, 25.0)),
+    # Gangs that park and probe soon show more of it in a short history.
     EngineOptions(park_after_cycles=2, park_probe_every=3),
+    EngineOptions(park_after_cycles=1, park_probe_every=4, reclaim_cap_fraction=0),
+    EngineOptions(park_after_cycles=3, park_probe_every=2, idle_hold_seconds={}),
 )
 
 
