@@ -4,17 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bigfleet.core.victims import victim_score
 from bigfleet.engine.acquisition import Short
 from bigfleet.engine.credit import Credits
 from bigfleet.engine.fleet import CONFIGURED, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
 from bigfleet.engine.parking import Parking
 
-_ASSUMED_DRAIN_SECONDS = 30.0
-_PENALTY_FLOOR_DOLLARS = 0.01
-# (gap above which, grace in seconds): the more important the newcomer, the shorter the victim's notice.
-_GRACE_BY_GAP = ((900_000, 10), (500_000, 30), (100_000, 120))
-LONGEST_GRACE_SECONDS = 600
 _NO_PRIORITY = np.iinfo(np.int64).min
 
 
@@ -125,24 +121,3 @@ def _ranked(fleet: Fleet, priority: int, machines: Ints) -> Longs:
     terms = fleet.terms_of[machines]
     chosen = np.flatnonzero(lower[terms])
     return chosen[np.lexsort((fleet.ids.labels[machines[chosen]], scores[terms[chosen]]))]
-
-
-def victim_score(
-    preemptor_priority: int, assigned_priority: int, interruption_dollars: float, reclamation_dollars: float
-) -> float:
-    """How good a victim a machine is; higher is better (spec/engine.md §3.4, locked)."""
-    return (
-        priority_gap(preemptor_priority, assigned_priority) * 1.0
-        + (1 / _ASSUMED_DRAIN_SECONDS) * 0.1
-        + (1 / max(interruption_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1
-        + (1 / max(reclamation_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1
-    )
-
-
-def priority_gap(preemptor_priority: int, assigned_priority: int) -> int:
-    return max(0, preemptor_priority - assigned_priority)
-
-
-def drain_grace_seconds(gap: int) -> int:
-    """How long a victim may take to leave (spec/engine.md §3.4)."""
-    return next((seconds for above, seconds in _GRACE_BY_GAP if gap > above), LONGEST_GRACE_SECONDS)

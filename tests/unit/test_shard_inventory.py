@@ -62,6 +62,7 @@ class TestTheProvidersWord:
         ids=["lost", "drained by someone", "healed", "slot again", "everything at once"],
     )
     def test_is_taken_even_off_the_legal_edges(self, inventory: Inventory, known: Machine, seen: Machine) -> None:
+        # spec trap: Failed has no outgoing edge of ours, but a provider may leave it.
         changes: list[tuple[Machine | None, Machine | None]] = []
         holding(inventory, known).observer = lambda before, after: changes.append((before, after))
         assert inventory.observe(seen)
@@ -96,6 +97,7 @@ class TestTheProvidersWord:
             ({"interruption_probability": 1.5}, "interruption_probability"),
             ({"cluster": ""}, "structural"),
             ({"host": ""}, "structural"),
+            ({"allocatable": {"cpu": -1}}, "structural"),
         ],
     )
     def test_that_makes_no_sense_leaves_the_last_good_description(
