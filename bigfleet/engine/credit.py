@@ -44,13 +44,17 @@ class Credits:
         self._folding: set[int] = set()
         self._seen = 0
         self._free_vectors: Flags = np.zeros((0, 0), np.uint8)
+        self._matched = -1
         # How many machines each pool has: [Idle or Speculative, kind].
         self.free: Longs = np.zeros((2, 0), np.int64)
 
     def refresh(self, parking: Parking) -> None:
         """Bring all up to date: O(clusters that changed), and those with gangs if the pools changed."""
         fleet, seen = self._fleet, self._seen
-        for cluster in [cluster for cluster in self.by_cluster if cluster not in fleet.blocks]:
+        gone = self.by_cluster.keys() - fleet.blocks.keys()
+        # What gangs are given depends on the gangs before them, in whatever cluster.
+        gangs_gone = not self._gangs.isdisjoint(gone)
+        for cluster in gone:
             self._forget(cluster)
         pools_changed = fleet.pools_changed > seen or self.free.shape[1] != fleet.pools.shape[1]
         if pools_changed:
@@ -68,7 +72,7 @@ class Credits:
             cluster: arrangements[cluster] if cluster in arrangements else self.by_cluster[cluster].arrangement
             for cluster in dirty
         }
-        shared = pools_changed or fleet.creating_changed > seen
+        shared = pools_changed or gangs_gone or fleet.creating_changed > seen
         if shared or any(len(a.gangs) for a in current.values()) or not self._gangs.isdisjoint(dirty):
             for cluster in self._gangs - dirty:
                 current[cluster] = self.by_cluster[cluster].arrangement
@@ -93,11 +97,11 @@ class Credits:
         fleet = self._fleet
         due = {cluster for cluster in self._changed(fleet.needs_changed) if cluster in fleet.blocks}
         due.update(self._folding.intersection(self._changed(fleet.slab_changed)))
-        shape = len(fleet.profiles), len(fleet.kinds.vectors)
-        flipped = self._free_vectors.shape != shape
-        if pools_changed or flipped:
+        flipped = False
+        if pools_changed or self._matched != fleet.profiles.version:
+            self._matched = fleet.profiles.version
             free_vectors = self._vectors_of_free_kinds()
-            flipped = flipped or not np.array_equal(free_vectors, self._free_vectors)
+            flipped = not np.array_equal(free_vectors, self._free_vectors)
             self._free_vectors = free_vectors
         if flipped or fleet.creating_changed > self._seen:
             due.update(self._folding)

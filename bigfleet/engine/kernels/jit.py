@@ -60,7 +60,7 @@ def _cpu() -> str:
 
 
 def _mode() -> str:
-    mode = os.environ.get(MODE_VARIABLE, "cached")
+    mode = os.environ.get(MODE_VARIABLE) or "cached"
     return "plain" if mode == "cached" and not (directory() / _MARKER).exists() else mode
 
 
