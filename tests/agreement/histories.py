@@ -57,6 +57,7 @@ class History:
         flavour = Flavour.of(self.flavour)
         dice = Dice(self.flavour[::-1])
         world = kind_of_world(dice.of(_OPTIONS), Latency(dice.below(3), dice.below(3), dice.below(3)))
+        world.carried_out_one_in = dice.of((1, 0, 1))
         for number, chunk in enumerate(self.machines):
             appear(world, flavour, chunk, number)
         for chunk in self.needs:

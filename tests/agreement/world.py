@@ -45,7 +45,8 @@ class World:
     # How many of the next actions of a kind the provider refuses, and whether such a machine is then Failed.
     refusals: Counter[ActionKind] = field(default_factory=Counter)
     refusals_are_final: bool = False
-    # Of how many actions in a row only the first is carried out: the shard's queue may be full.
+    # Of how many actions in a row only the first is carried out: the shard's queue may be full. 0 = none is: then
+    # nothing changes but by events, and what the engine remembers is put to the test.
     carried_out_one_in: int = 1
     machines: dict[str, Machine] = field(default_factory=dict)
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -124,7 +125,7 @@ class World:
                 self._to(machine_id, state)
         decisions = self.decide()
         for number, action in enumerate(decisions.actions):
-            if number % self.carried_out_one_in == 0:
+            if self.carried_out_one_in and number % self.carried_out_one_in == 0:
                 self._carry_out(action)
         self.now += CYCLE_SECONDS
         return decisions
