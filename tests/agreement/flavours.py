@@ -45,8 +45,9 @@ _DIMENSIONS = (
 )
 # Milli-units of one step: of a CPU, of a GiB, near the edges of a double and of an int64, and Kubernetes' largest.
 _STEPS = (1000, 1, 1024**3 * 1000, 2**53 // 7, 2**58 + 1, (2**63 - 1) * 125)
-# Beyond this, sums of odd amounts would leave the engine's range (ADR 15).
-_ODD_BELOW = 2**52
+# Beyond this, sums of odd amounts would leave the range in which the engine's scores are exact: 2^53 units of a
+# dimension, the unit being the largest that all its amounts share (ADR 15).
+_ODD_BELOW = 2**40
 _SIZES = (4, 1, 2, 8, 3, 7)
 _CLUSTERS = (("c1", "c2", "c3"), ("c", "c1", "c10"), ("é", "e", "c\x00"))
 _GROUPS = ("g1", "g2", f"{RACK_KEY}\0app=web,;", "")
