@@ -9,6 +9,7 @@ from bigfleet.engine.blocks import Arrangement
 from bigfleet.engine.credit import Credited, Credits, value_order
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.kernels import kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,23 +96,20 @@ class Short:
 
 def acquire(fleet: Fleet, credits: Credits) -> Short:
     """Let short rows take free machines; those that are met by what is being created for them need none."""
-    from bigfleet.engine.kernels import acquire as kernel
-    from bigfleet.engine.kernels import credit
-
     short = _gather(fleet, credits)
     kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
     if not len(short):
         return short
     creating = _creating_of(fleet, short)
     if (creating >= 0).any():
-        credit.credit_creating(
+        kernels().credit_creating(
             short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts, index.sizes,
             profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts, terms.keys,
             terms.offsets, short.balance_of, short.balances,
         )  # fmt: skip
     out = np.empty(int(credits.free.sum()), np.int32)
     rank_starts, value_ranks = value_order(fleet)
-    count = kernel.acquire(
+    count = kernels().acquire(
         short.profiles, short.parked, short.units, short.missing, short.domains, short.usable, short.bootstraps,
         short.provisions, short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets,
         terms.sizes, index.rows, index.starts, index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable,

@@ -8,6 +8,7 @@ import numpy as np
 from bigfleet.engine.blocks import Arrangement
 from bigfleet.engine.fleet import CONFIGURED, CONFIGURING, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.kernels import kernels
 from bigfleet.engine.parking import Parking
 
 
@@ -120,8 +121,6 @@ class Credits:
 
     def _arrange(self, due: set[int]) -> dict[int, Arrangement]:
         """The needs of these clusters after folding (spec/engine.md §3.8)."""
-        from bigfleet.engine.kernels import credit
-
         fleet = self._fleet
         blocks = {cluster: fleet.blocks[cluster] for cluster in due}
         folding = sorted(cluster for cluster, block in blocks.items() if len(block.class_profiles))
@@ -139,7 +138,7 @@ class Credits:
         plains = np.concatenate([blocks[cluster].class_plains for cluster in folding])
         empty = fleet.groups.find("")
         creating = np.array([fleet.creating.get((plain, empty), -1) for plain in plains.tolist()], np.int32)
-        credit.folds(
+        kernels().folds(
             starts,
             np.concatenate([blocks[cluster].class_profiles for cluster in folding]),
             plains,
@@ -164,8 +163,6 @@ class Credits:
         )
 
     def _credit(self, current: dict[int, Arrangement], parking: Parking) -> None:
-        from bigfleet.engine.kernels import credit
-
         fleet, index = self._fleet, self._fleet.index
         kinds, profiles = fleet.kinds, fleet.profiles
         clusters = sorted(current)
@@ -199,7 +196,7 @@ class Credits:
         satisfiable = np.zeros(total, np.uint8)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
-        credit.credit(
+        kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, group_of, parked,
             np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32),
             index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of, profiles.matches,

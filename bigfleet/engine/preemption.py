@@ -9,6 +9,7 @@ from bigfleet.engine.acquisition import Short
 from bigfleet.engine.credit import Credits
 from bigfleet.engine.fleet import CONFIGURED, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.kernels import kernels
 from bigfleet.engine.parking import Parking
 
 _NO_PRIORITY = np.iinfo(np.int64).min
@@ -63,8 +64,6 @@ def _any_victims(fleet: Fleet, priority: int) -> bool:
 def _find(
     fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Longs, some: Flags
 ) -> Preemption:
-    from bigfleet.engine.kernels import victims as kernel
-
     kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
     taken = np.zeros(len(fleet.states), np.uint8)
     start = int(index.starts[fleet.draining])
@@ -81,7 +80,7 @@ def _find(
         ranked = _ranked(fleet, -level, configured)
         candidates = np.concatenate([draining, configured[ranked]])
         found = int(
-            kernel.victims(
+            kernels().victims(
                 first, last, -level, short.profiles, may, short.units, deficits, short.domains, some,
                 short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets, terms.sizes,
                 candidates, fleet.kind_of[candidates], assigned[fleet.terms_of[candidates]],

@@ -1,10 +1,8 @@
 """Orders: ids by their bytes, and the segments of the index by theirs."""
 
-import numpy as np
+from bigfleet.engine.kernels.jit import helper, kernel
 
-from bigfleet.engine.kernels.jit import COMPILED, helper, kernel
-
-__all__ = ["COMPILED", "merge_segments", "sort_by_text"]
+__all__ = ["merge_segments", "sort_by_text"]
 
 
 @helper
