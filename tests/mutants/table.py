@@ -22,7 +22,7 @@ _CREDIT = (
         "engine/kernels/credit.py",
         "return slab_starts[1, cluster] + position - configured",
         "return slab_starts[1, cluster]",
-        _PHASE1 + "Credit::test_bound_machines_cover_demand_and_nothing_is_acquired",
+        _CHANGES + "machines_on_their_way_in_count_each_for_what_it_is",
     ),
     Mutant(
         "engine/kernels/credit.py",
@@ -34,7 +34,7 @@ _CREDIT = (
         "engine/kernels/pools.py",
         "if units[row, d] > 0 and allocatable[vector, d] < units[row, d]:",
         "if units[row, d] > 0 and allocatable[vector, d] <= units[row, d]:",
-        _PHASE1 + "Credit::test_a_machine_counts_with_all_it_has_but_only_in_dimensions_it_has",
+        _CHANGES + "a_machine_that_just_covers_min_unit_is_of_use",
     ),
     Mutant(
         "engine/blocks.py",
@@ -46,7 +46,7 @@ _CREDIT = (
         "engine/blocks.py",
         "self._profile_ranks(profiles), arrived, -priorities)",
         "self._profile_ranks(profiles), -arrived, -priorities)",
-        _PHASE1 + "Credit::test_equal_priorities_go_by_arrival_then_by_cluster",
+        _CHANGES + "the_older_of_a_clusters_needs_is_served_first",
     ),
     Mutant(
         "engine/kernels/credit.py",
@@ -114,15 +114,15 @@ _GANGS = (
     ),
     Mutant(
         "engine/kernels/credit.py",
-        "rank = (1, -capped, -has, 0.0, -counts[domain], int(value_ranks[domain]))",
-        "rank = (1, -capped, -has, 0.0, -counts[domain], -int(value_ranks[domain]))",
+        "-counts[domain],\n                int(value_ranks[domain]),",
+        "-counts[domain],\n                -int(value_ranks[domain]),",
         _DOMAINS + "Choice::test_step_7_then_the_smallest_value",
     ),
     Mutant(
         "engine/kernels/credit.py",
         "is_own = profile_of[machine] == profile and group_of[machine] == group",
         "is_own = profile_of[machine] == profile",
-        _DOMAINS + "Claims::test_its_own_machines_come_first",
+        _CHANGES + "another_gangs_machines_come_after_its_own",
     ),
     Mutant(
         "engine/kernels/credit.py",
@@ -228,7 +228,7 @@ _PREEMPTION = (
         "engine/kernels/victims.py",
         "or (key >= 0 and attributes[key, kind] != domains[row])",
         "or False",
-        _PHASE2 + "Gangs::test_a_gang_preempts_in_its_domain_only",
+        _CHANGES + "a_gang_leaves_a_better_victim_of_another_domain_alone",
     ),
     Mutant(
         "engine/kernels/victims.py",
@@ -290,7 +290,7 @@ _SHRINKING = (
         "engine/shrinking.py",
         "return machines[np.argsort(fleet.ids.labels[machines])]",
         "return machines",
-        _PHASE3 + "Release::test_neither_the_cap_nor_the_roll_up_gate_applies_and_ids_give_the_order",
+        _CHANGES + "releases_go_by_id_across_kinds",
     ),
 )
 _TELLING = (

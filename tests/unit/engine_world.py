@@ -121,12 +121,12 @@ def assignment(of: Profile, group: str = "") -> Assignment:
 
 
 class EngineAndOracle:
-    """The engine, which must agree with the oracle on whatever a test shows it. It sees changes, not whole worlds."""
+    """The engine, which must agree with the oracle on whatever a test shows it. It is told of changes only."""
 
     def __init__(self, options: EngineOptions | None = None) -> None:
         self._engine, self._oracle, self._fleet = Engine(options), OracleEngine(options), Fleet()
-        self._machines: dict[str, Machine] = {}
-        self._reported: set[str] = set()
+        self._machines: dict[str, tuple[Machine, float | None]] = {}
+        self._needs: dict[str, tuple[Need, ...]] = {}
 
     def cycle(
         self,
@@ -136,19 +136,30 @@ class EngineAndOracle:
         idle_since: Mapping[str, float],
         lap: Callable[[str], None] = lambda _phase: None,
     ) -> Decisions:
-        for machine_id in self._machines.keys() - machines.keys():
-            self._fleet.remove(machine_id)
-        for one in machines.values():
-            self._fleet.put(one, idle_since.get(one.id) if one.state is MachineState.IDLE else None)
-        for cluster in self._reported - needs.keys():
-            self._fleet.forget_needs(cluster)
-        for cluster, demand in needs.items():
-            self._fleet.replace_needs(cluster, demand)
-        self._machines, self._reported = dict(machines), set(needs)
+        self._tell(
+            {
+                one.id: (one, idle_since.get(one.id) if one.state is MachineState.IDLE else None)
+                for one in machines.values()
+            },
+            {cluster: tuple(demand) for cluster, demand in needs.items()},
+        )
         decisions = self._engine.cycle(self._fleet, now, lap)
         found = differences(decisions, self._oracle.cycle(machines, needs, now, idle_since))
         assert not found, "\n".join(found)
         return decisions
+
+    def _tell(self, machines: dict[str, tuple[Machine, float | None]], needs: dict[str, tuple[Need, ...]]) -> None:
+        for machine_id in self._machines.keys() - machines.keys():
+            self._fleet.remove(machine_id)
+        for machine_id, told in machines.items():
+            if self._machines.get(machine_id) != told:
+                self._fleet.put(*told)
+        for cluster in self._needs.keys() - needs.keys():
+            self._fleet.forget_needs(cluster)
+        for cluster, demand in needs.items():
+            if self._needs.get(cluster) != demand:
+                self._fleet.replace_needs(cluster, demand)
+        self._machines, self._needs = machines, needs
 
 
 def decide(

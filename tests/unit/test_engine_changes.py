@@ -10,7 +10,6 @@ from tests.unit.engine_world import (
     NO_CAP,
     EngineAndOracle,
     acted,
-    assignment,
     configured,
     cpu,
     machine,
@@ -137,7 +136,7 @@ def test_a_new_penalty_changes_who_is_kept() -> None:
     story = Story()
     machines = [configured("a"), configured("b")]
     assert acted(story.then(machines, need(cpu(4))), ActionKind.RECLAIM) == ["b"]
-    dear = replace(machines[1], assignment=assignment(profile(reclamation=10)))
+    dear = replace(machines[1], assignment=Assignment(reclamation_dollars=128.0))
     assert acted(story.then([machines[0], dear], need(cpu(4))), ActionKind.RECLAIM) == ["a"]
 
 
@@ -151,7 +150,7 @@ def test_a_machine_that_goes_and_comes_back_is_as_good_as_new() -> None:
 def test_an_amount_finer_than_all_before_changes_no_other() -> None:
     story = Story()
     story.then([machine("a"), configured("b")], need(cpu(8)))
-    finer = need({"cpu": 4001}, {"cpu": 1})
+    finer = need({"cpu": 4001})
     decisions = story.then([machine("a"), configured("b")], finer)
     assert bootstraps(decisions) == ["a"]
     assert decisions.views[0].satisfied
@@ -231,3 +230,46 @@ def test_machines_too_small_for_a_whole_gang_do_not_serve_a_folded_one() -> None
     decisions = Story().then([small, large], gang(6))
     assert decisions.views[0].need.profile.same is None
     assert acted(decisions, ActionKind.RECLAIM) == ["s"]
+
+
+def test_machines_on_their_way_in_count_each_for_what_it_is() -> None:
+    coming = [
+        machine("a", MachineState.CONFIGURING, cluster="c1"),
+        machine("b", MachineState.CONFIGURING, cluster="c1", allocatable=cpu(2)),
+    ]
+    assert Story().then(coming, need(cpu(7))).views[0].residual == cpu(1)
+
+
+def test_a_machine_that_just_covers_min_unit_is_of_use() -> None:
+    assert Story().then([configured("m")], need(cpu(4), cpu(4))).views[0].satisfied
+
+
+def test_the_older_of_a_clusters_needs_is_served_first() -> None:
+    young, old = need(cpu(4), of=profile(same("a-key")), arrival=2.0), need(cpu(4), arrival=1.0)
+    other = need(cpu(4), of=profile(Requirement(ZONE_KEY, Operator.EXISTS)), arrival=2.0)
+    views = Story().then([configured("m")], young, old, other).views
+    assert [(view.need.arrival, view.claimed) for view in views] == [(1.0, 1), (2.0, 0), (2.0, 0)]
+
+
+def test_another_gangs_machines_come_after_its_own() -> None:
+    machines = [
+        configured("a", rack="r1", of=GANG, group="other"),
+        configured("b", rack="r1", of=GANG, group="g"),
+        configured("c", rack="r1", of=GANG, group="g"),
+    ]
+    decisions = Story().then(machines, gang(8))
+    assert acted(decisions, ActionKind.RECLAIM) == ["a"]
+
+
+def test_a_gang_leaves_a_better_victim_of_another_domain_alone() -> None:
+    held = configured("held", rack="r1", of=GANG, group="g")
+    near = configured("near", "c2", rack="r1", of=profile(priority=500))
+    far = configured("far", "c2", rack="r2", of=profile(priority=1))
+    theirs = need(cpu(8), of=profile(priority=500), cluster="c2")
+    assert acted(Story().then([held, near, far], gang(8), theirs), ActionKind.PREEMPT) == ["near"]
+
+
+def test_releases_go_by_id_across_kinds() -> None:
+    machines = [machine("b", zone="zone-a"), machine("a", zone="zone-b", price=3.0), machine("c", zone="zone-b")]
+    stamps = {one.id: 0.0 for one in machines}
+    assert acted(Story().then(machines, now=1e6, idle_since=stamps), ActionKind.DELETE) == ["a", "b", "c"]
