@@ -3,6 +3,7 @@
 python -m tests.mutants.runner [part of a name …]      one line per mutant; exit code 1 if one survives
 """
 
+import io
 import os
 import shutil
 import signal
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.mutants.mutant import PACKAGE, Mutant
 
 _LIMIT_SECONDS = 120.0
 _TESTS = PACKAGE.parent / "tests"
+_OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(PACKAGE.parent))
 
 
 class Fate(Enum):
@@ -32,6 +34,14 @@ class Fate(Enum):
 def prepare() -> None:
     """Import what tests need besides the package, and choose plain Python for the kernels."""
     os.environ["BIGFLEET_KERNELS"] = "plain"
+    import pytest
+
+    with redirect_stdout(io.StringIO()):
+        pytest.main([*_OPTIONS, "--collect-only", str(_TESTS / "mutants" / "mutant.py")])
+    import numpy  # noqa: F401
+
+    if "bigfleet" in sys.modules:
+        raise RuntimeError("the package is imported already: no copy of it could be")
 
 
 @contextmanager
@@ -87,8 +97,7 @@ def _run_tests(killers: Sequence[str], package: Path) -> int:
 
     if not str(bigfleet.__file__).startswith(str(package)):
         return 99
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--rootdir", str(PACKAGE.parent)]
-    return int(pytest.main([*options, *(f"{_TESTS / killer}" for killer in killers)]))
+    return int(pytest.main([*_OPTIONS, *(f"{_TESTS / killer}" for killer in killers)]))
 
 
 def main(parts: Sequence[str]) -> int:
@@ -99,12 +108,14 @@ def main(parts: Sequence[str]) -> int:
     if not unmutated_pass(mutant.killer for mutant in mutants):
         print("the killers fail on the engine as it is")
         return 1
-    fates = []
+    killed = 0
     for mutant in mutants:
-        fates.append(fate_of(mutant))
-        print(f"{fates[-1].value:9} {mutant.name}  ← {mutant.killer.rsplit('::', 1)[-1]}", flush=True)
-    print(f"{fates.count(Fate.KILLED)} of {len(mutants)} killed")
-    return int(any(fate is not Fate.KILLED for fate in fates))
+        fate = fate_of(mutant)
+        killed += fate is Fate.KILLED
+        if parts or fate is not Fate.KILLED:
+            print(f"{fate.value:9} {mutant.name}  by {mutant.killer.rsplit('::', 1)[-1]}", flush=True)
+    print(f"{killed} of {len(mutants)} mutants killed, each by the test that is named for it")
+    return int(killed < len(mutants))
 
 
 if __name__ == "__main__":
