@@ -6,12 +6,14 @@ from dataclasses import fields
 from bigfleet.engine.decisions import Decisions
 
 _SHOWN = 3
+# What is read at once, to be carried out, and what somebody may ask for later.
+ACTIONS, REPORTS = ("actions",), ("shortfalls", "views", "hints")
 
 
-def differences(engine: Decisions, oracle: Decisions) -> list[str]:
+def differences(engine: Decisions, oracle: Decisions, parts: Sequence[str] = (*ACTIONS, *REPORTS)) -> list[str]:
     """Empty when they agree on every action, shortfall, view and hint, in order, and on the capped reclaims."""
     found: list[str] = []
-    for name in ("actions", "shortfalls", "views", "hints"):
+    for name in parts:
         found += _of_rows(name, tuple(getattr(engine, name)), tuple(getattr(oracle, name)))
     if engine.reclaims_capped != oracle.reclaims_capped:
         found.append(f"reclaims_capped: engine {engine.reclaims_capped}, oracle {oracle.reclaims_capped}")

@@ -70,7 +70,7 @@ def _recover(world: World, flavour: Flavour, dice: Dice) -> None:
 
 def _redescribe(world: World, flavour: Flavour, dice: Dice) -> None:
     """Price, probability, labels or allocatable change under way (design.md §4)."""
-    for machine_id in sorted(world.machines)[dice.below(4) :: 1 + dice.below(5)]:
+    for machine_id in sorted(world.machines)[dice.below(4) :: 1 + dice.below(40)]:
         match dice.below(5):
             case 0:
                 world.change(machine_id, price_per_hour=dice.of((0.5, 1.0, 3.0)))
@@ -94,7 +94,7 @@ def _refuse(world: World, flavour: Flavour, dice: Dice) -> None:
 
 def _slow_down(world: World, flavour: Flavour, dice: Dice) -> None:
     world.latency = Latency(dice.below(5), dice.below(5), dice.below(5))
-    world.carried_out_one_in = 1 + dice.below(2)
+    world.carried_out_one_in = dice.below(3)
     world.journal.append(f"{world.latency}, carried out one in {world.carried_out_one_in}")
 
 

@@ -1,6 +1,7 @@
 """What a random world is made of: a small palette each, so that ties, near misses and collisions are common."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
@@ -35,6 +36,7 @@ _STATES = (
     MachineState.DELETING,
     MachineState.FAILED,
 )
+_MOSTLY_FREE = (*_STATES, *[MachineState.SPECULATIVE, MachineState.IDLE] * 5)
 _DIMENSIONS = (
     ("cpu",),
     ("cpu", "memory"),
@@ -43,8 +45,9 @@ _DIMENSIONS = (
 )
 # Milli-units of one step: of a CPU, of a GiB, near the edges of a double and of an int64, and Kubernetes' largest.
 _STEPS = (1000, 1, 1024**3 * 1000, 2**53 // 7, 2**58 + 1, (2**63 - 1) * 125)
-# Beyond this, sums of odd amounts would leave the engine's range (ADR 15).
-_ODD_BELOW = 2**52
+# Beyond this, sums of odd amounts would leave the range in which the engine's scores are exact: 2^53 units of a
+# dimension, the unit being the largest that all its amounts share (ADR 15).
+_ODD_BELOW = 2**40
 _SIZES = (4, 1, 2, 8, 3, 7)
 _CLUSTERS = (("c1", "c2", "c3"), ("c", "c1", "c10"), ("é", "e", "c\x00"))
 _GROUPS = ("g1", "g2", f"{RACK_KEY}\0app=web,;", "")
@@ -94,6 +97,19 @@ _SPREADS = (
 )
 
 
+class Theme(Enum):
+    """What kind of demand a world has."""
+
+    MIXED = "mixed"
+    PLAIN = "plain"
+    GANGS = "gangs"
+    CROWDED_GANGS = "crowded gangs"
+    SPREADS = "spreads"
+
+
+_THEMES = (Theme.MIXED, Theme.PLAIN, Theme.CROWDED_GANGS, Theme.SPREADS, Theme.GANGS, Theme.CROWDED_GANGS)
+
+
 @dataclass(frozen=True)
 class Flavour:
     """The palette of one world."""
@@ -110,24 +126,29 @@ class Flavour:
     racks: int
     # How large machines are: in a roomy world most demand can be met.
     room: int
+    # Gangs of several machines crowd a few racks: one's choice of a domain decides another's.
+    crowded: bool
 
     @classmethod
     def of(cls, data: bytes) -> "Flavour":
         dice = Dice(data)
         ids = _IDS[dice.below(len(_IDS))]
-        clusters, dimensions = dice.of(_CLUSTERS), dice.of(_DIMENSIONS)
+        theme = dice.of(_THEMES)
+        crowded = theme is Theme.CROWDED_GANGS
+        clusters, dimensions = dice.of(_CLUSTERS), dice.of(_DIMENSIONS[:2] if crowded else _DIMENSIONS)
         step = _STEPS[max(0, dice.below(2 * len(_STEPS)) - len(_STEPS))]
-        labelled, topology = dice.one_in(2), dice.below(4)
-        profiles = tuple(_profile(dice, topology) for _ in range(2 + dice.below(6)))
+        labelled = dice.one_in(2)
+        profiles = tuple(_profile(dice, theme) for _ in range(2 + dice.below(6)))
         types, zones, racks = (1 + dice.below(4) for _ in range(3))
-        return cls(ids, clusters, dimensions, step, profiles, labelled, types, zones, racks, room=dice.of((1, 3)))
+        room = 1 if crowded else dice.of((1, 3))
+        return cls(ids, clusters, dimensions, step, profiles, labelled, types, zones, racks, room, crowded)
 
     def machine(self, data: bytes, number: int | None = None) -> Machine:
         """A machine that breaks no invariant, in any state, bought for anyone. Without a number, any one."""
         dice = Dice(data)
-        any_number, state = dice.below(MACHINES), dice.of(_STATES)
+        any_number, state = dice.below(MACHINES), dice.of(_MOSTLY_FREE if self.crowded else _STATES)
         machine_id = self.ids[any_number if number is None else number % MACHINES]
-        size = dice.of(_SIZES) * self.room
+        size = dice.of(_SIZES[:3] if self.crowded else _SIZES) * self.room
         return Machine(
             machine_id,
             state,
@@ -147,16 +168,17 @@ class Flavour:
     def need(self, data: bytes) -> Need:
         dice = Dice(data)
         cluster, profile = dice.of(self.clusters), dice.of(self.profiles)
-        pod = self.vector(dice, dice.of((1, 2, 3)))
-        pods = dice.of((3, 1, 2, 4, 5, 6, 7, 9, 12, 17, 30, 0))
-        unit: Vector = dice.of((*([pod] * 9), {}, dict.fromkeys(pod, 0), {self.dimensions[0]: self.step * 5}))
+        pod = self.vector(dice, dice.of((1, 2, 3)[: 1 + self.room]))
+        pods = dice.of((5, 6, 8, 9, 12, 17) if self.crowded else (3, 1, 2, 4, 5, 6, 7, 9, 12, 17, 30, 0))
+        odd_units: tuple[Vector, ...] = ({}, dict.fromkeys(pod, 0), {self.dimensions[0]: self.step * 5})
+        unit: Vector = dice.of((*([pod] * 9), *(() if self.crowded else odd_units)))
         group = dice.of(_GROUPS[:3]) if profile.same else ""
         aggregate = {name: milli * pods for name, milli in pod.items()}
         return Need(cluster, profile, aggregate, unit, group, arrival=float(dice.below(3)))
 
     def vector(self, dice: Dice, size: int) -> Vector:
         """Something of most dimensions; zero of one is not the same as none of it, but must mean the same."""
-        shape = dice.below(8)
+        shape = dice.below(4 if self.crowded else 8)
         amounts = {name: size * self.step * (1 + (i * shape) % 3) for i, name in enumerate(self.dimensions)}
         if shape == 5 and self.step < _ODD_BELOW:
             amounts[self.dimensions[0]] += 1
@@ -176,7 +198,8 @@ class Flavour:
         return labels
 
     def _assignment(self, dice: Dice, state: MachineState) -> Assignment:
-        profile, group = dice.of((*self.profiles, None)), dice.of(_GROUPS)
+        folded = (profile.without_same() for profile in self.profiles if profile.same)
+        profile, group = dice.of((*self.profiles, None, *folded)), dice.of(_GROUPS)
         if profile is None or state not in (*BOUND_OR_LEAVING, MachineState.CREATING):
             return UNASSIGNED
         group = group if profile.same else ""
@@ -199,15 +222,15 @@ def creating_for(profile: Profile, group: str) -> Assignment:
     return Assignment(fingerprint=profile.fingerprint, group=group)
 
 
-def _profile(dice: Dice, topology: int) -> Profile:
-    """Half of the worlds are of one kind of demand: `topology` 2 is all gangs, 3 all spread."""
+def _profile(dice: Dice, theme: Theme) -> Profile:
     requirements, same, spread = dice.below(2 * len(_REQUIREMENTS)), dice.below(256), dice.below(256)
-    gangs = topology == 2 or (topology == 1 and same % 3 == 0)
-    spreads = topology == 3 or (topology == 1 and spread % 3 == 0)
+    mixed, crowded = theme is Theme.MIXED, theme is Theme.CROWDED_GANGS
+    gangs = crowded or theme is Theme.GANGS or (mixed and same % 3 == 0)
+    spreads = theme is Theme.SPREADS or (mixed and spread % 3 == 0)
     return Profile.canonical(
         [
-            *_REQUIREMENTS[max(0, requirements - len(_REQUIREMENTS))],
-            *(_SAME[(same >> 2) % len(_SAME)] if gangs else ()),
+            *(() if crowded else _REQUIREMENTS[max(0, requirements - len(_REQUIREMENTS))]),
+            *(_SAME[(same >> 2) % (3 if crowded else len(_SAME))] if gangs else ()),
         ],
         _SPREADS[(spread >> 2) % len(_SPREADS)] if spreads else (),
         dice.of(_PRIORITIES),

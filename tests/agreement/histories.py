@@ -57,6 +57,8 @@ class History:
         flavour = Flavour.of(self.flavour)
         dice = Dice(self.flavour[::-1])
         world = kind_of_world(dice.of(_OPTIONS), Latency(dice.below(3), dice.below(3), dice.below(3)))
+        world.carried_out_one_in = dice.of((1, 0, 1))
+        world.reads_reports_late = dice.one_in(3)
         for number, chunk in enumerate(self.machines):
             appear(world, flavour, chunk, number)
         for chunk in self.needs:
@@ -71,6 +73,9 @@ class History:
             for chunk in self.events:
                 for _ in range(happen(world, flavour, chunk)):
                     world.step()
+            late = world.read_reports()
+            if late:
+                raise Disagreement("\n".join(late))
         except Disagreement as disagreement:
             raise Disagreement(f"{disagreement}\n{self._story(world)}") from None
         return world

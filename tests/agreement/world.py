@@ -10,7 +10,7 @@ from bigfleet.core.needs import Need
 from bigfleet.engine.decisions import Action, ActionKind, Decisions, EngineOptions
 from bigfleet.engine.engine import Engine
 from bigfleet.engine.fleet import Fleet
-from tests.agreement.compare import differences
+from tests.agreement.compare import ACTIONS, REPORTS, differences
 from tests.agreement.flavours import bound_for, creating_for
 from tests.oracle.engine import OracleEngine
 
@@ -45,7 +45,8 @@ class World:
     # How many of the next actions of a kind the provider refuses, and whether such a machine is then Failed.
     refusals: Counter[ActionKind] = field(default_factory=Counter)
     refusals_are_final: bool = False
-    # Of how many actions in a row only the first is carried out: the shard's queue may be full.
+    # Of how many actions in a row only the first is carried out: the shard's queue may be full. 0 = none is: then
+    # nothing changes but by events, and what the engine remembers is put to the test.
     carried_out_one_in: int = 1
     machines: dict[str, Machine] = field(default_factory=dict)
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -54,6 +55,9 @@ class World:
     silent: set[str] = field(default_factory=set)
     now: float = 1000.0
     journal: list[str] = field(default_factory=list)
+    # People ask for views and hints cycles later, when the fleet has changed.
+    reads_reports_late: bool = False
+    _unread: list[tuple[Decisions, Decisions]] = field(default_factory=list)
     _landing: dict[str, tuple[float, MachineState]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,7 +128,7 @@ class World:
                 self._to(machine_id, state)
         decisions = self.decide()
         for number, action in enumerate(decisions.actions):
-            if number % self.carried_out_one_in == 0:
+            if self.carried_out_one_in and number % self.carried_out_one_in == 0:
                 self._carry_out(action)
         self.now += CYCLE_SECONDS
         return decisions
@@ -133,10 +137,21 @@ class World:
         """One cycle of the engine, and of the oracle."""
         decisions = self.engine.cycle(self.fleet, self.now)
         expected = self.oracle.cycle(self.machines, self.demand(), self.now, self.idle_since)
-        found = [*self._forgotten(), *differences(decisions, expected)]
+        found = [*self._forgotten(), *differences(decisions, expected, ACTIONS)]
+        if self.reads_reports_late:
+            self._unread.append((decisions, expected))
+        else:
+            found += differences(decisions, expected, REPORTS)
+        if len(self._unread) > 1:
+            found += self.read_reports()
         if found:
             raise Disagreement("\n".join(found))
         return decisions
+
+    def read_reports(self) -> list[str]:
+        """Look at what was not looked at yet: time has passed, and it must still tell of its own cycle."""
+        unread, self._unread = self._unread, []
+        return [line for decisions, expected in unread for line in differences(decisions, expected, REPORTS)]
 
     def _forgotten(self) -> list[str]:
         """What the fleet tells otherwise than it was told."""
