@@ -34,9 +34,7 @@ class _Ids:
             yield self.arena[offset : offset + length].decode("utf-8", "surrogatepass")
 
 
-def actions(
-    fleet: Fleet, short: Short, preemption: Preemption, reclaims: Reclaims, releases: Ints
-) -> Sequence[Action]:
+def actions(fleet: Fleet, short: Short, preemption: Preemption, reclaims: Reclaims, releases: Ints) -> Sequence[Action]:
     """All of them in phase order: Bootstrap and Provision, Preempt, Reclaim, Delete."""
     parts: list[Callable[[], Iterator[Action]]] = []
     count = len(short.machines) + len(preemption.victims) + len(reclaims.machines) + len(releases)

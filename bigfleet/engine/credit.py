@@ -232,9 +232,7 @@ class Credits:
         for state in (CONFIGURED, CONFIGURING):
             segment = int(self._fleet.slabs[state, cluster])
             starts.append(int(index.starts[segment]) if segment >= 0 else 0)
-        places = np.where(
-            positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured
-        )
+        places = np.where(positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured)
         return index.kinds[places]
 
 

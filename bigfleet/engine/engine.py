@@ -7,6 +7,7 @@ from bigfleet.engine.actions import actions
 from bigfleet.engine.credit import Credits
 from bigfleet.engine.decisions import Decisions, EngineOptions
 from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.kernels import kernels
 from bigfleet.engine.ledger import ShortfallLedger
 from bigfleet.engine.parking import Parking
 from bigfleet.engine.preemption import Preemption, preempt
@@ -30,6 +31,11 @@ class Engine:
         self._ledger = ShortfallLedger()
         self._releases = Releases(self._options)
         self._fleet: Fleet | None = None
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the kernels are machine code. They load now if they have not yet, which takes a second."""
+        return kernels().compiled
 
     def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
         """One cycle over a fleet that nobody changes meanwhile (spec/engine.md §3.7 steps 2 to 4).

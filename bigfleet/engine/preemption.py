@@ -61,9 +61,7 @@ def _any_victims(fleet: Fleet, priority: int) -> bool:
     )
 
 
-def _find(
-    fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Longs, some: Flags
-) -> Preemption:
+def _find(fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Longs, some: Flags) -> Preemption:
     kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
     taken = np.zeros(len(fleet.states), np.uint8)
     start = int(index.starts[fleet.draining])

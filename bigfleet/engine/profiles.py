@@ -96,9 +96,7 @@ class Profiles:
             for requirement in profile.requirements:
                 met &= self._meets(requirement, first, kinds)
             self.matches[number, first:kinds] = met
-        profiles, self.kind_lists = (
-            part.astype(np.int32) for part in np.nonzero(self.matches[: len(self), :kinds])
-        )
+        profiles, self.kind_lists = (part.astype(np.int32) for part in np.nonzero(self.matches[: len(self), :kinds]))
         self.kind_starts = np.searchsorted(profiles, np.arange(len(self) + 1)).astype(np.int64)
 
     def _meets(self, requirement: Requirement, first: int, end: int) -> Flags:

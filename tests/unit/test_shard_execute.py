@@ -110,13 +110,13 @@ class TestBootstrap:
     async def test_a_refusal_that_may_pass_burns_nothing(self, world: World, code: grpc.StatusCode) -> None:
         # spec trap: a transient provider error must not make the machine Failed, which upstream never leaves.
         await world.with_machine(S.IDLE)
-        idle_since = dict(world.inventory.idle_since)
+        idle_since = world.inventory.machines.idle_since("m")
         world.provider.refusals["configure"] = code
         world.now += 5
         world.submit(ActionKind.BOOTSTRAP)
         await world.settle()
         assert world.state() is S.IDLE
-        assert world.inventory.idle_since == idle_since
+        assert world.inventory.machines.idle_since("m") == idle_since
         assert world.outcomes(ActionKind.BOOTSTRAP) == {"provider_error": 1}
         assert world.told() == [], "its cluster never heard of it"
         assert world.submit(ActionKind.BOOTSTRAP) is Disposal.DEDUPED, "it backs off"

@@ -44,9 +44,9 @@ class TestOurOwnMoves:
         holding(inventory, IDLE)
         clock.now = 150.0
         inventory.move("m", MachineState.DELETING)
-        assert inventory.idle_since == {}
+        assert inventory.machines.idle_since("m") is None
         inventory.restore(IDLE, 100.0)
-        assert inventory.idle_since == {"m": 100.0}
+        assert inventory.machines.idle_since("m") == 100.0
 
 
 class TestTheProvidersWord:
@@ -87,7 +87,7 @@ class TestTheProvidersWord:
         before = holding(inventory, CONFIGURED).machines["m"]
         inventory.observer = lambda before, after: pytest.fail("told")
         assert not inventory.observe(replace(CONFIGURED))
-        assert inventory.machines["m"] is before
+        assert inventory.machines["m"] == before
 
     @pytest.mark.parametrize(
         ("change", "reason"),
@@ -151,10 +151,10 @@ class TestBookkeeping:
         holding(inventory, IDLE)
         clock.now = 200.0
         inventory.observe(replace(IDLE, price_per_hour=2.0))
-        assert inventory.idle_since == {"m": 100.0}
+        assert inventory.machines.idle_since("m") == 100.0
         inventory.observe(CONFIGURED)
         inventory.observe(IDLE)
-        assert inventory.idle_since == {"m": 200.0}
+        assert inventory.machines.idle_since("m") == 200.0
 
     def test_in_flight_counts_transitional_states(self, inventory: Inventory) -> None:
         holding(inventory, IDLE)

@@ -98,8 +98,8 @@ def kernel(signature: str) -> Callable[[Function], Function]:
     def decorate(function: Function) -> Function:
         if not compiled():
             return function
-        from bigfleet.engine.kernels import cache
+        from bigfleet.engine.kernels import stored
 
-        return cast(Function, cache.machine_code(function, signature, build=_active == "build"))
+        return cast(Function, stored.machine_code(function, signature, build=_active == "build"))
 
     return decorate

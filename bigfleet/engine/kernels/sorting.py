@@ -72,7 +72,15 @@ def sort_rows(rows, low, high, bucket, by_penalty, kind_of, labels, costs, terms
             if child >= end:
                 break
             if child + 1 < end and row_before(
-                rows[low + child], rows[low + child + 1], bucket, by_penalty, kind_of, labels, costs, terms, reclamations
+                rows[low + child],
+                rows[low + child + 1],
+                bucket,
+                by_penalty,
+                kind_of,
+                labels,
+                costs,
+                terms,
+                reclamations,
             ):
                 child += 1
             if not row_before(
