@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools scaletest plan test test-unit test-integration test-smoke bench lint proto schemas golden lock clean
+.PHONY: help tools scaletest plan test test-unit test-oracle test-mutants test-integration test-smoke bench lint proto schemas golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +24,17 @@ scaletest: tools ## Run a scale test: install, settle, soak, judge, keep the evi
 plan: $(READY) ## Show what a run would install, how long it may take and what it would cost
 	@$(RUNNER) plan --profile $(PROFILE) --substrate $(SUBSTRATE) $(if $(DURATION),--duration $(DURATION))
 
-test: lint test-unit test-integration test-smoke ## Everything CI runs: lint, unit, integration, one whole smoke run
+test: lint test-unit test-oracle test-mutants test-integration test-smoke ## Everything CI runs: lint, unit, oracle, mutants, integration, one whole smoke run
 
 test-unit: $(READY) ## Fast tests, no binaries
 	@$(BIN)/pytest -q tests/unit
+
+test-oracle: $(READY) ## The engine against its oracle on thousands of random fleets (BIGFLEET_LONG=1 for many more)
+	@$(BIN)/pytest -q tests/oracle tests/agreement
+
+test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test must notice each
+	@$(BIN)/pytest -q tests/mutants
+	@$(BIN)/python -m tests.mutants.runner
 
 test-integration: tools ## Tests with the real binaries
 	@$(BIN)/pytest -q tests/integration
