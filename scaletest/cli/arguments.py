@@ -15,7 +15,8 @@ DurationOption = Annotated[
     str, typer.Option("--duration", metavar="TIME", help="Length of the soak, e.g. 3m; default: the profile's.")
 ]
 SeedOption = Annotated[
-    int | None, typer.Option("--seed", metavar="NUMBER", help="Repeats a draw; default: the profile's.")
+    int | None,
+    typer.Option("--seed", metavar="NUMBER", min=0, max=2**53 - 1, help="Repeats a draw; default: the profile's."),
 ]
 MaxDurationOption = Annotated[str, typer.Option("--max-duration", metavar="TIME", help="Cap on the whole run's time.")]
 MaxCostOption = Annotated[

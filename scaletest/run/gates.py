@@ -247,7 +247,9 @@ def _expectation_gates(slo: Slo) -> Iterator[Gate]:
         right = f"{_held('Spot', tolerant)} + {_held('OnDemand', sensitive)}"
         wrong = f"{_held('Spot', sensitive)} + {_held('OnDemand', tolerant)}"
         yield Gate("costRoutingCorrect", "machines in the right tier", right, bound=1, least=True)
-        yield Gate("costRoutingMisrouted", "machines in the wrong tier", wrong, bound=slo.cost_routing_misrouted_max)
+        yield Gate(
+            "costRoutingMisrouted", "machines in the wrong tier", wrong, bound=slo.cost_routing_misrouted_max or 0
+        )
 
 
 def _held(capacity_type: str, bucket: str) -> str:
