@@ -3,18 +3,21 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bigfleet.core.machines import MachineState
 from scaletest.cluster.fleet import owner_of, render_fleet
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
-from scaletest.model.demand import needs_of
+from scaletest.model.demand import DrawnNeed, held_at_start, needs_of
 from scaletest.model.draw import Draw, draw_clusters, ordinal_of
 from scaletest.model.durations import format_duration, parse_duration
 from scaletest.model.fleet import MachineGroup, seed_fleet
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Profile, Seed
+from scaletest.model.sizing import exact
 from scaletest.report.plan import full_plan_lines, plan_document, plan_lines
 from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
 
@@ -69,7 +72,7 @@ def test_smoke_causes_what_it_gates() -> None:
     assert plan.expected["rebinds"] >= plan.profile.slo.min_observations
 
 
-def test_half_of_what_each_need_takes_is_seeded_as_configured() -> None:
+def test_half_of_what_a_cluster_needs_is_seeded_as_configured_in_the_mix_of_its_needs() -> None:
     plan = smoke_plan()
     for ordinal, draw in enumerate(draws_of(plan)):
         bound = Counter[str]()
@@ -78,8 +81,26 @@ def test_half_of_what_each_need_takes_is_seeded_as_configured() -> None:
                 bound[group.archetype.name] += group.count
         needed = Counter[str]()
         for need in needs_of(draw, plan.profile.scale.density):
-            needed[need.archetype.name] += round(need.machines / 2)
-        assert bound == needed
+            needed[need.archetype.name] += need.machines
+        assert bound.total() == needed.total() // 2
+        assert all(abs(bound[name] - machines / 2) < 1 for name, machines in needed.items())
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=30), st.floats(0, 1))
+def test_the_machines_held_at_the_start_are_shared_out_to_the_last_one(
+    drawn: list[tuple[int, int]], fraction: float
+) -> None:
+    archetypes = smoke_plan().catalog.demand
+    needs = [DrawnNeed(archetypes[of], 100, machines, (), False, 0) for of, machines in drawn]
+    held = held_at_start(needs, fraction)
+    total = sum(need.machines for need in needs)
+    assert sum(held) == int(total * exact(fraction))
+    assert all(0 <= number <= need.machines for number, need in zip(held, needs, strict=True))
+    for archetype in archetypes:
+        mine = [
+            (number, need.machines) for number, need in zip(held, needs, strict=True) if need.archetype is archetype
+        ]
+        assert abs(sum(number for number, _ in mine) - sum(machines for _, machines in mine) * fraction) < 2
 
 
 def test_a_gang_is_seeded_in_one_rack_where_spare_machines_stand_too() -> None:
