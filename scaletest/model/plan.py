@@ -170,7 +170,8 @@ class Plan:
         unbound = self.geometry.total_pods * (1 - self.profile.seed.bound_at_start)
         supply = self.geometry.ramp_supply_pods_per_sec
         side_by_side = supply / self.substrate.cluster.bind_throughput_pods_per_sec
-        fill = unbound / supply + self.geometry.total_pods / (side_by_side * _CREATE_PODS_PER_SEC)
+        # Both go on side by side, so the slower one decides.
+        fill = max(unbound / supply, self.geometry.total_pods / (side_by_side * _CREATE_PODS_PER_SEC))
         return (
             Phase("install", install, INSTALL_SECONDS),
             Phase("settle", fill + _QUIET_SECONDS, self.ramp_budget_seconds),
