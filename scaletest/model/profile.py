@@ -203,6 +203,11 @@ class RunnerAction(Document):
     """kill-coordinator-leader, kill-shard-<pod> or partition-coordinator-from-shard-<pod>."""
 
     @property
+    def kills(self) -> bool:
+        """Whether a container ends by it, and comes back."""
+        return self.action.startswith("kill-")
+
+    @property
     def shard(self) -> str:
         """The shard pod that is hit; empty if none is."""
         match = _ACTION.fullmatch(self.action)

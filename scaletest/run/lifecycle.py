@@ -159,7 +159,7 @@ class Run:
             records.append(judge(gate, reading, seconds, least))
         if self._soak:
             records.append(judge(reclaim_gate(plan), await self._soak.reclaims.reading(window.end), seconds, least))
-            records.append(judge(restart_gate(), self._soak.restarts, seconds, least))
+            records.append(judge(restart_gate(plan), self._soak.restarts, seconds, least))
         for record in records:
             self._journal.say("gate", f"{record.title}: {record.verdict}, {record.reason}", **record.document())
         self._facts.soak = window
