@@ -12,6 +12,9 @@ from scaletest.model.draw import Draw, Ints, takes_part
 from scaletest.model.profile import Burst
 from scaletest.model.sizing import exact, largest_remainder
 
+# As many as the largest profile that ships has; each is asked by name whether it takes part in a burst.
+_ASKED_CLUSTERS_MAX = 20_000
+
 
 @dataclass(frozen=True)
 class DrawnNeed:
@@ -149,7 +152,15 @@ def _machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, densit
         each = burst.extra_target * machines_covering(asked, archetype.machine_allocatable(density))
     else:
         each = -(-burst.extra_target // archetype.pods_per_machine(density))
-    return each * sum(takes_part(burst, ordinal) for ordinal in range(clusters))
+    return each * _participants(burst, clusters)
+
+
+def _participants(burst: Burst, clusters: int) -> int:
+    """Clusters that take part; of very many, the first ones speak for all."""
+    if burst.selectivity in (0.0, 1.0):
+        return clusters * int(burst.selectivity)
+    asked = min(clusters, _ASKED_CLUSTERS_MAX)
+    return round(sum(takes_part(burst, ordinal) for ordinal in range(asked)) * clusters / asked)
 
 
 def count_demand(

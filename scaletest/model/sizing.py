@@ -60,6 +60,12 @@ def pod_share(archetype: Archetype) -> Fraction:
     return Fraction(0) if archetype.burst_only else archetype.weight * mean_replicas(archetype)
 
 
+def mean_workload(archetypes: Iterable[Archetype]) -> Fraction:
+    """Expected Pods of a drawn workload."""
+    drawn = [archetype for archetype in archetypes if not archetype.burst_only]
+    return sum(map(pod_share, drawn), Fraction()) / sum(archetype.weight for archetype in drawn)
+
+
 def machine_share(archetype: Archetype, density: int) -> Fraction:
     return pod_share(archetype) / archetype.pods_per_machine(density)
 

@@ -9,7 +9,7 @@ from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
-from scaletest.model.plan import DRAWN_CLUSTERS_MAX, LONGEST_WINDOW_SECONDS, Plan
+from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.gates import all_gates
@@ -242,11 +242,9 @@ def warnings_of(plan: Plan) -> Iterator[str]:
     """What may go wrong, in plain words; nothing here stops a run."""
     yield from _warn_of_the_ground(plan)
     yield from _warn_of_events(plan)
-    if plan.geometry.kwok_clusters > DRAWN_CLUSTERS_MAX:
-        yield (
-            f"only {DRAWN_CLUSTERS_MAX} of the {plan.geometry.kwok_clusters:,} clusters were drawn for this plan; "
-            "its counts are scaled up from them"
-        )
+    clusters, drawn = plan.geometry.kwok_clusters, plan.demand.clusters_drawn
+    if clusters > drawn:
+        yield f"only {drawn} of the {clusters:,} clusters were drawn for this plan; its counts are scaled up from them"
 
 
 def _warn_of_the_ground(plan: Plan) -> Iterator[str]:

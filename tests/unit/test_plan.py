@@ -3,20 +3,20 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigfleet.core.machines import MachineState
 from scaletest.cluster.fleet import owner_of, render_fleet
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
-from scaletest.model.demand import DrawnNeed, held_at_start, needs_of
-from scaletest.model.draw import Draw, draw_clusters, ordinal_of
+from scaletest.model.demand import DrawnNeed, burst_machines, held_at_start, needs_of
+from scaletest.model.draw import Draw, draw_clusters, ordinal_of, takes_part
 from scaletest.model.durations import format_duration, parse_duration
 from scaletest.model.fleet import MachineGroup, seed_fleet
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.profile import Profile, Seed
+from scaletest.model.profile import Burst, Profile, Seed
 from scaletest.model.sizing import exact
 from scaletest.report.plan import full_plan_lines, plan_document, plan_lines
 from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
@@ -86,6 +86,7 @@ def test_half_of_what_a_cluster_needs_is_seeded_as_configured_in_the_mix_of_its_
         assert all(abs(bound[name] - machines / 2) < 1 for name, machines in needed.items())
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=30), st.floats(0, 1))
 def test_the_machines_held_at_the_start_are_shared_out_to_the_last_one(
     drawn: list[tuple[int, int]], fraction: float
@@ -177,6 +178,36 @@ def test_a_burst_gets_machines_of_its_own_on_top() -> None:
     bursts = {"bursts": [{"atSeconds": 1, "archetype": "trainer", "extraTarget": 2}], "seed": plan.seed}
     more = changed(plan, loadProfile=bursts)
     assert more.seeded["speculative"] - plan.seeded["speculative"] == 2 * 2 * 4, "two clusters, two gangs, four each"
+
+
+@pytest.mark.parametrize(
+    ("machines", "topology", "sentence", "hint"),
+    [
+        (100_000_000, {}, r"4,000,000 KWOK clusters, 100,000 are the most", "cluster.podsPerCluster"),
+        (100_000_000, {"kwokClusters": 1}, r"100,000,000,000 Pods in each KWOK cluster", "topology.kwokClusters"),
+    ],
+)
+def test_sizes_that_nobody_has_are_refused_at_once(
+    machines: int, topology: dict[str, int], sentence: str, hint: str
+) -> None:
+    plan = shipped_plan("5k", "example-fat-host")
+    with pytest.raises(UsageError, match=sentence) as refused:
+        changed(plan, scale={"machines": machines, "density": 1000}, topology=topology)
+    assert hint in refused.value.hint
+
+
+def test_of_very_many_clusters_the_first_ones_tell_how_many_take_part_in_a_burst() -> None:
+    archetypes = smoke_plan().catalog.by_name
+
+    def machines(clusters: int, selectivity: float) -> int:
+        burst = Burst(at_seconds=5, archetype="web", extra_target=1, selectivity=selectivity)
+        return burst_machines([burst], archetypes, clusters, 4)["web"]
+
+    assert machines(10, 0.5) == sum(
+        takes_part(Burst(at_seconds=5, archetype="web", extra_target=1, selectivity=0.5), n) for n in range(10)
+    )
+    assert machines(100_000, 0.5) == 5 * machines(20_000, 0.5)
+    assert (machines(100_000, 1.0), machines(100_000, 0.0)) == (100_000, 0)
 
 
 def test_the_plan_tells_people_the_essentials() -> None:

@@ -266,8 +266,11 @@ def test_the_checks_of_a_profile_tell_everything_that_they_find(
 
 @pytest.mark.parametrize(
     ("tolerant", "sentence"),
-    [("cheap", "'cheap' is no penalty bucket; they are unspecified, 0, 0.5, 1, 2"), ("64", "has a penalty in this bucket; it has 0, 8")],
-)  # fmt: skip
+    [
+        ("cheap", "'cheap' is no penalty bucket; they are unspecified, 0, 0.5, 1, 2"),
+        ("64", "has a penalty in this bucket; it has 0, 8"),
+    ],
+)
 def test_cost_routing_watches_buckets_that_the_catalog_has(tmp_path: Path, tolerant: str, sentence: str) -> None:
     slo = f"slo: {{expectCostRouting: true, costRoutingTolerantBucket: '{tolerant}', costRoutingSensitiveBucket: '8'}}"
     error = refusal(tmp_path / "mine.yaml", HEAD + ROUTING + slo)
