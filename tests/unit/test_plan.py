@@ -19,6 +19,7 @@ from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Burst, Profile, Seed
 from scaletest.model.sizing import exact
 from scaletest.report.plan import full_plan_lines, plan_document, plan_lines
+from scaletest.run.guard import Caps
 from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
 
 
@@ -222,21 +223,30 @@ def test_the_plan_tells_people_the_essentials() -> None:
         "this machine, 2 vCPU / 24 GiB",
     ):
         assert essential in text
-    whole = "\n".join(full_plan_lines(plan, []))
+    whole = "\n".join(full_plan_lines(plan))
     for essential in (text, "teardown", "configure phase p99", f"{plan.expected['replacements']} replacements"):
         assert essential in whole
 
 
 def test_a_plan_that_is_refused_still_says_which_flags_its_run_would_need() -> None:
-    outlook = full_plan_lines(shipped_plan("50k", "example-fat-host"), ["--max-duration 4h2m"])[-3:]
-    assert outlook[0] == "a run would be refused:"
-    assert outlook[2] == "a run needs --max-duration 4h2m"
+    lines = full_plan_lines(shipped_plan("50k", "example-fat-host"), Caps(7200, 20))
+    assert lines[-5:] == [
+        "a run would be refused:",
+        "  not built yet: hostKind context",
+        "  settle and soak alone may take 3h00m00s, --max-duration is 2h00m00s",
+        "  the run is estimated at $38.68, --max-cost-usd is $20",
+        "a run needs --max-duration 3h32m --max-cost-usd 39",
+    ]
+    assert full_plan_lines(smoke_plan())[-1] == "a run would start"
 
 
 def test_the_plans_json_has_what_scripts_look_for_at_its_top() -> None:
     document = plan_document(smoke_plan())
     assert {"kwokClusters", "hosts", "shards", "totalPods", "soakUsd", "runUsd"} <= document.keys()
     assert document["values"]["kwok"]["clusterCount"] == 2
+    assert document["caps"] == {"maxDurationSeconds": 7200, "maxCostUsd": 50}
+    assert document["neededFlags"] == []
+    assert plan_document(smoke_plan(), Caps(60, 50))["neededFlags"] == ["--max-duration 37m"]
     assert {"reclaimActionsDuringSoak", "shardShortfalls"} <= {gate["key"] for gate in document["gates"]}
     configure = next(gate for gate in document["gates"] if gate["key"] == "shardConfigurePhaseP99Seconds")
     assert configure["expectedObservations"] == smoke_plan().expected["replacements"]

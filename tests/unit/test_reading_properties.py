@@ -132,7 +132,7 @@ def show_plan(profile: str, substrate: str) -> None:
     substrate_model, substrate_name = read_substrate(substrate)
     plan = make_plan(profile_model, profile_name, catalog, substrate_model, substrate_name, this_host=LAPTOP)
     json.dumps(plan_document(plan), allow_nan=False)
-    assert "\n".join(full_plan_lines(plan, []))
+    assert "\n".join(full_plan_lines(plan))
 
 
 def assert_tells_where(error: InvalidDocument, file: str, last_line: int) -> None:

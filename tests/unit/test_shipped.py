@@ -186,7 +186,7 @@ def test_the_runbooks_example_costs_26_78() -> None:
     plan = shipped_plan("50k", FAT, 90 * 60)
     assert (plan.geometry.kwok_clusters, plan.geometry.hosts) == (200, 21)
     assert plan.cost.soak_usd == 26.78
-    assert any("$26.78 for the soak" in line for line in full_plan_lines(plan, []))
+    assert any("$26.78 for the soak" in line for line in full_plan_lines(plan))
 
 
 def test_realistic_has_the_published_machine_mix() -> None:
