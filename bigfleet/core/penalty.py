@@ -39,6 +39,9 @@ def label(bucket: int) -> str:
     return f"{upper_bound(bucket):g}" if bucket <= HALF_DOLLAR else str(2 ** (bucket - _FIRST_POWER))
 
 
+LABELS = tuple(map(label, ALL_BUCKETS))
+
+
 def effective_cost(price_per_hour: float, interruption_probability: float, penalty_dollars: float) -> float:
     """What a machine costs to someone who loses `penalty_dollars` at each interruption (spec/engine.md §3.4).
 

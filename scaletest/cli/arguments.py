@@ -1,10 +1,12 @@
 """Arguments that several commands share, and how their text is read."""
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scaletest.errors import UsageError
+from scaletest.run.guard import DEFAULT_CAPS, DEFAULT_MAX_COST_USD, DEFAULT_MAX_DURATION, Caps
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
@@ -15,12 +17,20 @@ DurationOption = Annotated[
     str, typer.Option("--duration", metavar="TIME", help="Length of the soak, e.g. 3m; default: the profile's.")
 ]
 SeedOption = Annotated[
-    int | None, typer.Option("--seed", metavar="NUMBER", help="Repeats a draw; default: the profile's.")
+    int | None,
+    typer.Option("--seed", metavar="NUMBER", min=0, max=2**53 - 1, help="Repeats a draw; default: the profile's."),
 ]
-MaxDurationOption = Annotated[str, typer.Option("--max-duration", metavar="TIME", help="Cap on the whole run's time.")]
+MaxDurationOption = Annotated[
+    str,
+    typer.Option(
+        "--max-duration", metavar="TIME", help=f"Cap on the whole run's time; default: {DEFAULT_MAX_DURATION}."
+    ),
+]
 MaxCostOption = Annotated[
     float | None,
-    typer.Option("--max-cost-usd", metavar="USD", min=0, help="Cap on the estimated price; default: 50."),
+    typer.Option(
+        "--max-cost-usd", metavar="USD", help=f"Cap on the estimated price; default: {DEFAULT_MAX_COST_USD:g}."
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -30,8 +40,6 @@ NamespaceOption = Annotated[
     str, typer.Option("--namespace", metavar="NAME", help="Where on the cluster; lets runs stand side by side.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a paid run.")]
-
-DEFAULT_MAX_DURATION = "2h"
 
 
 def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> "Plan":
@@ -52,6 +60,16 @@ def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> 
         this_host=this_machine(),
         soak_seconds=soak,
         seed=seed,
+    )
+
+
+def read_caps(max_duration: str, max_cost_usd: float | None, *, otherwise: Caps = DEFAULT_CAPS) -> Caps:
+    """The caps that the flags set; where one is left out, another's."""
+    if max_cost_usd is not None and not 0 <= max_cost_usd < math.inf:
+        raise UsageError(f"--max-cost-usd: {max_cost_usd:g} is not an amount of dollars")
+    return Caps(
+        read_duration("--max-duration", max_duration) if max_duration else otherwise.max_duration_seconds,
+        otherwise.max_cost_usd if max_cost_usd is None else max_cost_usd,
     )
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scaletest.cli.arguments import (
-    DEFAULT_MAX_DURATION,
     DurationOption,
     MaxCostOption,
     MaxDurationOption,
@@ -21,10 +20,12 @@ from scaletest.cli.arguments import (
     SetOption,
     SubstrateOption,
     YesOption,
-    read_duration,
+    read_caps,
     read_plan,
 )
+from scaletest.cli.plan import conclude
 from scaletest.errors import UsageError
+from scaletest.run.guard import Caps
 from scaletest.run.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="DIR", help="Results folder; default: results/<run id>.")
     ] = None,
-    max_duration: MaxDurationOption = DEFAULT_MAX_DURATION,
+    max_duration: MaxDurationOption = "",
     max_cost_usd: MaxCostOption = None,
     yes: YesOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and what would be refused; stop.")] = False,
@@ -57,24 +58,33 @@ def run(
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
-    from scaletest.run.guard import DEFAULT_MAX_COST_USD, refuse_beyond_caps
-    from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built
+    import asyncio
+
+    from scaletest.report.plan import full_plan_lines
+    from scaletest.run.preflight import refusals_of_run, refuse
 
     plan = read_plan(profile, substrate, duration, seed)
     overrides = read_overrides(sets or [], PROJECT / "chart")
-    cap = read_duration("--max-duration", max_duration)
-    refuse_the_impossible(plan)
-    refuse_what_is_not_built(plan)
-    refuse_beyond_caps(plan, cap, DEFAULT_MAX_COST_USD if max_cost_usd is None else max_cost_usd)
+    caps = read_caps(max_duration, max_cost_usd)
+    refusals = refusals_of_run(plan, caps)
     if dry_run:
-        from scaletest.report.plan import full_plan_lines
-
-        typer.echo("\n".join(full_plan_lines(plan, [])))
+        typer.echo("\n".join(full_plan_lines(plan, caps)))
+        conclude(plan, refusals)
         return
+    refuse(refusals)
+    show_before_starting(plan)
     ask_before_spending(plan, yes)
-    import asyncio
+    sys.exit(asyncio.run(_run(plan, output, caps, overrides, namespace, keep)))
 
-    sys.exit(asyncio.run(_run(plan, output, cap, overrides, namespace, keep)))
+
+def show_before_starting(plan: "Plan") -> None:
+    """What is about to happen, before anybody is asked for money or waits for binaries."""
+    from scaletest.report.console import Console
+    from scaletest.report.plan import plan_lines
+
+    console = Console()
+    for line in [*plan_lines(plan), ""]:
+        console.line(line)
 
 
 def ask_before_spending(plan: "Plan", yes: bool) -> None:
@@ -123,12 +133,24 @@ def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
         if not equals or not path:
             raise UsageError(f"--set {pair!r} is not KEY=VALUE")
         _refuse_unknown_value(path, chart)
-        *parents, last = path.split(".")
-        at = overrides
-        for parent in parents:
-            at = at.setdefault(parent, {})
-        at[last] = yaml.safe_load(value)
+        try:
+            read = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UsageError(f"--set {path}: {value!r} cannot be read: {' '.join(str(error).split())}") from error
+        _put(overrides, path, read)
     return overrides
+
+
+def _put(overrides: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    at = overrides
+    for parent in parents:
+        at = at.setdefault(parent, {})
+        if not isinstance(at, dict):
+            raise UsageError(f"--set {path}: another --set gives {parent} the value {at!r}, which has nothing below it")
+    if isinstance(at.get(last), dict) and not isinstance(value, dict):
+        raise UsageError(f"--set {path}: another --set gives a value below {last}")
+    at[last] = value
 
 
 def _refuse_unknown_value(path: str, chart: Path) -> None:
@@ -144,12 +166,11 @@ def _refuse_unknown_value(path: str, chart: Path) -> None:
 
 
 async def _run(
-    plan: "Plan", output: Path | None, cap_seconds: float, overrides: dict[str, Any], namespace: str, keep: bool
+    plan: "Plan", output: Path | None, caps: Caps, overrides: dict[str, Any], namespace: str, keep: bool
 ) -> int:
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.console import Console, verdict_lines
-    from scaletest.report.plan import plan_lines
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.stage import StageOptions
@@ -157,7 +178,7 @@ async def _run(
     console = Console()
     toolchain = await provide_toolchain()
     run_id, results = _results_folder(output, plan.profile_name)
-    for line in [f"run         {run_id}", *plan_lines(plan), ""]:
+    for line in [f"run         {run_id}", ""]:
         console.line(line)
     stage = StageOptions(
         run_id=run_id,
@@ -167,7 +188,7 @@ async def _run(
         namespace=namespace,
         overrides=overrides,
     )
-    options = RunOptions(results, stage, cap_seconds, keep=keep)
+    options = RunOptions(results, stage, caps, keep=keep)
     journal = Journal(results / "events.jsonl", console.show)
     run = Run(plan, options, journal)
     on_signals(run.interrupt)

@@ -66,6 +66,12 @@ def bring_up(
         raise UsageError(f"{chart_dir} is not a chart", hint="a chart is a folder with a Chart.yaml")
     overrides = runs.read_overrides(sets or [], chart_dir)
     context = None if plan.substrate.host_kind == "embedded" else current_context()
+    if profile:
+        runs.show_before_starting(plan)
+    if clusters is not None or pods is not None:
+        to = resized(plan.values(""), clusters, pods)
+        size = f"{to['kwok']['clusterCount']:,} clusters × {to['loadProfile']['target']:,} Pods"
+        typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n")
     runs.ask_before_spending(plan, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
     values = resized(plan.values(run_id), clusters, pods)

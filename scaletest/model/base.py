@@ -1,5 +1,7 @@
 """The base of everything a user writes in YAML: frozen, strict, camelCase on disk."""
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -18,3 +20,9 @@ class Document(BaseModel):
         populate_by_name=True,
         use_attribute_docstrings=True,
     )
+
+
+def refuse_all(problems: Iterable[str]) -> None:
+    """How a check of a whole map ends: everything that it found in one error, a line for each (explaining.py)."""
+    if told := "\n".join(problems):
+        raise ValueError(told)

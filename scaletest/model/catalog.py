@@ -1,14 +1,16 @@
 """The catalog of archetypes: what kinds of workloads a run asks for, in which mix (spec/harness.md §4.2)."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bigfleet.core import penalty
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.core.vectors import Vector, largest, parse_vector, scaled
-from scaletest.model.base import Document
+from scaletest.model.base import Document, refuse_all
 from scaletest.model.profile import Fraction, NonNegative
 from scaletest.model.quantities import Quantity
 
@@ -17,9 +19,37 @@ STATEFUL = frozenset({"stateful-db", "memory-cache"})
 # Resources that a machine of `density` Pods has plenty of; any other one makes a Pod fill its machine.
 _DIVISIBLE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
+# Kubernetes' rules for labels.
+MOST_LABEL_CHARACTERS, _MOST_DOMAIN_CHARACTERS = 63, 253
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
-LabelValue = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$", max_length=63)]
-LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$")]
+LabelValue = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$", max_length=MOST_LABEL_CHARACTERS)
+]
+# Each machine's rack is named after its zone, and is a label's value too.
+ZoneName = Annotated[LabelValue, Field(max_length=MOST_LABEL_CHARACTERS - len("-rack-99"))]
+Weight = Annotated[int, Field(gt=0, le=1_000_000_000)]
+
+
+def _is_a_label_key(key: str) -> str:
+    """What Kubernetes asks of a label's key: a name, and before a slash perhaps a DNS subdomain."""
+    prefix, slash, name = key.rpartition("/")
+    if not _LABEL_NAME.fullmatch(name) or len(name) > MOST_LABEL_CHARACTERS:
+        raise ValueError(
+            f"{name!r} is no name: at most {MOST_LABEL_CHARACTERS} letters, digits, dashes, underscores and dots, "
+            "a letter or digit at both ends"
+        )
+    if slash and (not _SUBDOMAIN.fullmatch(prefix) or len(prefix) > _MOST_DOMAIN_CHARACTERS):
+        raise ValueError(
+            f"{prefix!r} is no DNS subdomain: at most {_MOST_DOMAIN_CHARACTERS} small letters, digits and dashes, "
+            "in parts between dots that start and end with a letter or digit"
+        )
+    return key
+
+
+LabelKey = Annotated[str, AfterValidator(_is_a_label_key)]
 
 
 def _is_a_resource(name: str) -> str:
@@ -36,6 +66,7 @@ def _once_each(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Names = Annotated[tuple[LabelValue, ...], Field(min_length=1), AfterValidator(_once_each)]
+Zones = Annotated[tuple[ZoneName, ...], Field(min_length=1), AfterValidator(_once_each)]
 Priority = Annotated[int, Field(ge=0, le=2_000_000_000)]
 Resources = Annotated[dict[Annotated[LabelKey, AfterValidator(_is_a_resource)], Quantity], Field(min_length=1)]
 
@@ -43,7 +74,7 @@ Resources = Annotated[dict[Annotated[LabelKey, AfterValidator(_is_a_resource)], 
 class Size(Document):
     """One Pod size; a workload draws one by weight."""
 
-    weight: Annotated[int, Field(gt=0)] = 1
+    weight: Weight = 1
     """Relative to the other sizes."""
     resources: Resources
     """Requests, and limits too."""
@@ -78,7 +109,7 @@ class SpreadConstraint(Document):
     """Share of the workloads that carry it."""
     topology_key: Literal["topology.kubernetes.io/zone", "topology.bigfleet/rack"] = "topology.kubernetes.io/zone"
     """What they spread over: the two labels that every machine carries."""
-    max_skew: Annotated[int, Field(ge=1)] = 1
+    max_skew: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Largest difference between two domains."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     """A hard spread, or a wish."""
@@ -92,6 +123,14 @@ class LabelAxis(Document):
     count: Annotated[int, Field(gt=0, le=1000)]
     """How many values it has."""
 
+    @model_validator(mode="after")
+    def _values_are_labels(self) -> Self:
+        if len(longest := self.value(self.count - 1)) > MOST_LABEL_CHARACTERS:
+            raise ValueError(
+                f"key: its last value, {longest}, is longer than the {MOST_LABEL_CHARACTERS} characters of a label"
+            )
+        return self
+
     def value(self, index: int) -> str:
         return f"{self.key.rpartition('/')[2]}-{index}"
 
@@ -101,11 +140,11 @@ class Archetype(Document):
 
     name: Name
     """Unique in its catalog. `stateful-db` and `memory-cache` become StatefulSets, all others Deployments."""
-    weight: Annotated[int, Field(gt=0)] = 1
+    weight: Weight = 1
     """How often it is drawn, relative to the others."""
     instance_types: Names
     """Machines it may run on."""
-    zones: Names
+    zones: Zones
     """Zones it may run in."""
     sizes: tuple[Size, ...] = ()
     """Pod sizes, drawn by weight. Excludes resources."""
@@ -134,16 +173,21 @@ class Archetype(Document):
 
     @model_validator(mode="after")
     def _one_way_to_size(self) -> Self:
+        refuse_all([*self._sizing_problems(), *self._axis_problems()])
+        return self
+
+    def _sizing_problems(self) -> Iterator[str]:
         if self.sizes and self.resources:
-            raise ValueError("sizes and resources exclude each other")
+            yield "sizes and resources exclude each other"
         if not self.sizes and not self.resources:
-            raise ValueError("sizes is missing (or resources, for one size only)")
+            yield "sizes is missing (or resources, for one size only)"
+
+    def _axis_problems(self) -> Iterator[str]:
         for index, axis in enumerate(self.label_axes):
             if axis.key in (INSTANCE_TYPE_KEY, ZONE_KEY, RACK_KEY):
-                raise ValueError(f"labelAxes[{index}].key: {axis.key} has a meaning of its own")
+                yield f"labelAxes[{index}].key: {axis.key} has a meaning of its own"
             if axis.key in (other.key for other in self.label_axes[:index]):
-                raise ValueError(f"labelAxes[{index}].key: {axis.key} stands twice")
-        return self
+                yield f"labelAxes[{index}].key: {axis.key} stands twice"
 
     @cached_property
     def pod_sizes(self) -> tuple[Size, ...]:
@@ -180,10 +224,16 @@ class Catalog(Document):
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
+        refuse_all([*self._list_problems(), *self._archetype_problems()])
+        return self
+
+    def _list_problems(self) -> Iterator[str]:
         if bool(self.demand_archetypes) != bool(self.seed_archetypes):
-            raise ValueError("demandArchetypes and seedArchetypes go together")
-        if bool(self.archetypes) == bool(self.demand_archetypes):
-            raise ValueError("give archetypes, or demandArchetypes and seedArchetypes")
+            yield "demandArchetypes and seedArchetypes go together"
+        elif bool(self.archetypes) == bool(self.demand_archetypes):
+            yield "give archetypes, or demandArchetypes and seedArchetypes"
+
+    def _archetype_problems(self) -> Iterator[str]:
         lists = {
             "archetypes": self.archetypes,
             "demandArchetypes": self.demand_archetypes,
@@ -193,10 +243,9 @@ class Catalog(Document):
             names = [archetype.name for archetype in archetypes]
             for index, name in enumerate(names):
                 if name in names[:index]:
-                    raise ValueError(f"{field}[{index}].name: {name} is defined twice")
+                    yield f"{field}[{index}].name: {name} is defined twice"
             if archetypes and all(archetype.burst_only for archetype in archetypes):
-                raise ValueError(f"{field}: every archetype is burstOnly, so there is no steady demand")
-        return self
+                yield f"{field}: every archetype is burstOnly, so there is no steady demand"
 
     @property
     def demand(self) -> tuple[Archetype, ...]:
@@ -212,6 +261,12 @@ class Catalog(Document):
     def by_name(self) -> Mapping[str, Archetype]:
         """The demanded archetypes."""
         return {archetype.name: archetype for archetype in self.demand}
+
+    @cached_property
+    def penalty_buckets(self) -> tuple[str, ...]:
+        """The interruption-penalty buckets that the demand falls into, as metrics call them."""
+        buckets = {penalty.bucket_of(archetype.interruption_penalty) for archetype in self.demand}
+        return tuple(map(penalty.label, sorted(buckets)))
 
     def __getitem__(self, name: str) -> Archetype:
         return self.by_name[name]

@@ -10,6 +10,10 @@ from bigfleet.core.vectors import ReadVector, Vector, add, covers, parse_vector,
 from scaletest.model.catalog import Archetype
 from scaletest.model.draw import Draw, Ints, takes_part
 from scaletest.model.profile import Burst
+from scaletest.model.sizing import exact, largest_remainder
+
+# As many as the largest profile that ships has; each is asked by name whether it takes part in a burst.
+_ASKED_CLUSTERS_MAX = 20_000
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,23 @@ def _needs_of_archetype(archetype: Archetype, draw: Draw, rows: Ints, density: i
         yield _need(archetype, key, machines_covering(asked, room), example[key], is_gang=False)
 
 
+def held_at_start(needs: Sequence[DrawnNeed], fraction: float) -> list[int]:
+    """How many of each need's machines its cluster holds before the first Pod exists.
+
+    The fraction of all of them, shared out by largest remainder: among archetypes, then among an archetype's needs.
+    Rounded each for itself, many small needs together would be far from the fraction.
+    """
+    machines: dict[str, dict[int, int]] = {}
+    for index, need in enumerate(needs):
+        machines.setdefault(need.archetype.name, {})[index] = need.machines
+    wanted = {name: sum(mine.values()) for name, mine in machines.items()}
+    held = [0] * len(needs)
+    for name, number in largest_remainder(int(sum(wanted.values()) * exact(fraction)), wanted).items():
+        for index, share in largest_remainder(number, machines[name]).items():
+            held[index] = share
+    return held
+
+
 def _grouped(columns: Sequence[Ints]) -> Iterator[tuple[tuple[int, ...], Ints]]:
     """Each distinct row of the columns, with the places where it stands."""
     table = np.stack(columns, axis=1)
@@ -131,7 +152,15 @@ def _machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, densit
         each = burst.extra_target * machines_covering(asked, archetype.machine_allocatable(density))
     else:
         each = -(-burst.extra_target // archetype.pods_per_machine(density))
-    return each * sum(takes_part(burst, ordinal) for ordinal in range(clusters))
+    return each * _participants(burst, clusters)
+
+
+def _participants(burst: Burst, clusters: int) -> int:
+    """Clusters that take part; of very many, the first ones speak for all."""
+    if burst.selectivity in (0.0, 1.0):
+        return clusters * int(burst.selectivity)
+    asked = min(clusters, _ASKED_CLUSTERS_MAX)
+    return round(sum(takes_part(burst, ordinal) for ordinal in range(asked)) * clusters / asked)
 
 
 def count_demand(
@@ -147,11 +176,12 @@ def count_demand(
         drawn += 1
         for index, archetype in enumerate(draw.archetypes):
             pods[archetype.name] += int(draw.replicas[draw.archetype == index].sum())
-        for need in needs_of(draw, density):
+        needs = needs_of(draw, density)
+        for need, held in zip(needs, held_at_start(needs, configured_fraction), strict=True):
             name = need.archetype.name
             rows += 1
             machines[name] += need.machines
-            bound[name] += round(need.machines * configured_fraction)
+            bound[name] += held
             if need.is_gang:
                 largest[name] = max(largest[name], need.machines)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bigfleet.core.vectors import Vector, parse_vector, scaled
 from scaletest.model.catalog import STATEFUL, Archetype, Size
 from scaletest.model.profile import Burst
-from scaletest.model.sizing import REPLICAS, STATEFUL_CAP, pod_share
+from scaletest.model.sizing import REPLICAS, STATEFUL_CAP, mean_workload
 
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -136,10 +136,9 @@ class _Odds:
     """What a catalog's draws are made from, as arrays."""
 
     def __init__(self, archetypes: tuple[Archetype, ...]) -> None:
-        weights = np.array([a.weight for a in archetypes], dtype=np.float64)
         self.archetypes = archetypes
-        self.mean_replicas = float(sum(map(pod_share, archetypes))) / float(weights.sum())
-        self.weights = np.cumsum(weights) / weights.sum()
+        self.mean_replicas = float(mean_workload(archetypes))
+        self.weights = self.weights_of(np.ones(len(archetypes), np.bool_))
         self.is_gang = np.array([a.gang is not None for a in archetypes])
         self.gang_low = np.array([a.gang.group_size_range[0] if a.gang else 0 for a in archetypes])
         self.gang_high = np.array([a.gang.group_size_range[1] if a.gang else 0 for a in archetypes])
@@ -156,24 +155,34 @@ class _Odds:
             self.axes[row, : len(archetype.label_axes)] = [axis.count for axis in archetype.label_axes]
         self.columns = _COLUMNS + width
 
+    def weights_of(self, chosen: NDArray[np.bool_]) -> Numbers:
+        """How likely each archetype is, added up, if only some may be drawn."""
+        weights = np.array([a.weight for a in self.archetypes], dtype=np.float64) * chosen
+        added: Numbers = np.cumsum(weights) / weights.sum()
+        return added
+
 
 def _draw_cluster(odds: _Odds, target: int, seed: int, ordinal: int, stream: str) -> Draw:
     source = [seed % 2**64, ordinal, *stream.encode()]
     rng = np.random.Generator(np.random.PCG64(source))
     smallest = min(a.gang.group_size_range[0] if a.gang else 1 for a in odds.archetypes)
     batches = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, odds.columns)))]
-    left = target
+    left, weights = target, odds.weights
     while left >= smallest:
         numbers = rng.random((int(left / odds.mean_replicas * 1.1) + _SLACK, odds.columns))
-        batches.append(_fitting(odds, numbers, left))
-        left -= int(batches[-1][1].sum())
+        batches.append(_fitting(odds, weights, numbers, left))
+        drawn = int(batches[-1][1].sum())
+        left -= drawn
+        if not drawn:
+            # Gangs that are too large now may be a billion times as likely as what still fits.
+            weights = odds.weights_of(odds.gang_low <= left)
     archetype, replicas, numbers = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     return _draw_of(odds, ordinal, stream, archetype, replicas, numbers)
 
 
-def _fitting(odds: _Odds, numbers: Numbers, left: int) -> tuple[Ints, Ints, Numbers]:
+def _fitting(odds: _Odds, weights: Numbers, numbers: Numbers, left: int) -> tuple[Ints, Ints, Numbers]:
     """The archetypes, replicas and random numbers of those drawn that fit into `left` Pods, in order."""
-    archetype = np.searchsorted(odds.weights, numbers[:, 0], side="right")
+    archetype = np.searchsorted(weights, numbers[:, 0], side="right")
     replicas = _replicas(odds, archetype, numbers)
     whole = int(np.searchsorted(np.cumsum(replicas), left, side="right"))
     keep = list(range(whole))

@@ -8,7 +8,7 @@ import copy
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -97,12 +97,27 @@ def _without(data: Any, paths: list[Path]) -> Any:
 def _findings(error: ValidationError, root: Located, shape: Shape) -> list[_Finding]:
     """What is still to be told; a value that YAML itself refused was told already, and must not be judged as null."""
     spoiled = list(_spoiled(root, ()))
-    found = [_locate(detail, root, shape) for detail in error.errors(include_url=False)]
+    found = [one for detail in error.errors(include_url=False) for one in _each(_locate(detail, root, shape))]
+    # A list of which an item is wrong counts only the others.
+    miscounted = {f.path[:at] for f in found for at, part in enumerate(f.path) if isinstance(part, int)}
     return [
         finding
         for finding in found
-        if not any(finding.path[: len(path)] == path for path in spoiled) and not _mentions(finding, spoiled)
+        if not any(finding.path[: len(path)] == path for path in spoiled)
+        and not _mentions(finding, spoiled)
+        and not (finding.kind == "too_short" and finding.path in miscounted)
     ]
+
+
+def _each(finding: _Finding) -> Iterator[_Finding]:
+    """A check of a whole map may have found several things: a line for each."""
+    if finding.kind not in _BY_VALIDATOR:
+        yield finding
+        return
+    cause = finding.context.get("error")
+    message = str(cause) if cause else finding.message.split(", ", 1)[-1]
+    for line in message.splitlines() or ["is not valid"]:
+        yield replace(finding, message=line.strip())
 
 
 def _spoiled(here: Located, path: Path) -> Iterator[Path]:
@@ -167,7 +182,7 @@ def _union_faults(path: Path, findings: list[_Finding], root: Located, shape: Sh
 def _faults(finding: _Finding, root: Located, shape: Shape) -> list[Fault]:
     path, kind = finding.path, finding.kind
     if kind in _BY_VALIDATOR:
-        return _validator_faults(finding, root)
+        return [_validator_fault(finding, root)]
     place = root.place_of(path, key=kind == "extra_forbidden" or finding.of_key)
     here, allowed = root.at(path), shape.at(path)
     if kind == "missing":
@@ -191,19 +206,14 @@ def _faults(finding: _Finding, root: Located, shape: Shape) -> list[Fault]:
     return [Fault(place.line, place.column, path, what)]
 
 
-def _validator_faults(finding: _Finding, root: Located) -> list[Fault]:
-    cause = finding.context.get("error")
-    message = str(cause) if cause else finding.message.split(", ", 1)[-1]
-    faults = []
-    for line in message.splitlines() or ["is not valid"]:
-        path, what = finding.path, line.strip()
-        start, colon, rest = what.partition(": ")
-        below = _written_path(start, root.at(path)) if colon else None
-        if below:
-            path, what = (*path, *below), rest
-        place = root.place_of(path) if below else _named_place(what, path, root)
-        faults.append(Fault(place.line, place.column, path, what))
-    return faults
+def _validator_fault(finding: _Finding, root: Located) -> Fault:
+    path, what = finding.path, finding.message
+    start, colon, rest = what.partition(": ")
+    below = _written_path(start, root.at(path)) if colon else None
+    if below:
+        path, what = (*path, *below), rest
+    place = root.place_of(path) if below else _named_place(what, path, root)
+    return Fault(place.line, place.column, path, what)
 
 
 def _named_place(what: str, path: Path, root: Located) -> Place:

@@ -13,7 +13,7 @@ from typing import Any
 from bigfleet.core.requirements import RACK_KEY
 from bigfleet.core.vectors import format_vector
 from scaletest.model.catalog import Archetype, Catalog
-from scaletest.model.demand import Demand, DrawnNeed, needs_of
+from scaletest.model.demand import Demand, held_at_start, needs_of
 from scaletest.model.draw import Draw, Workload, cluster_id, ordinal_of
 from scaletest.model.profile import Seed
 from scaletest.model.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
@@ -110,21 +110,6 @@ def _speculative(seed: Seed, total: int, shards: int) -> int:
     return (seed.speculative_multiplier or 0) * total
 
 
-def bound_machines(catalog: Catalog, needs: Iterable[DrawnNeed], seed: Seed, density: int) -> dict[str, int]:
-    """Machines by archetype that one cluster holds at the start."""
-    if catalog.seed_archetypes:
-        total = round(sum(need.machines for need in needs) * seed.configured_fraction)
-        return allocate_machines(catalog.seeded, total, density)
-    counts: Counter[str] = Counter()
-    for need in needs:
-        counts[need.archetype.name] += bound_of(need, seed)
-    return counts
-
-
-def bound_of(need: DrawnNeed, seed: Seed) -> int:
-    return round(need.machines * seed.configured_fraction)
-
-
 def seed_fleet(
     catalog: Catalog, draws: Iterable[Draw], free: TierCounts, seed: Seed, density: int, owner_of: OwnerOf
 ) -> Iterator[MachineGroup]:
@@ -133,15 +118,15 @@ def seed_fleet(
     for draw in draws:
         cluster = cluster_id(draw.ordinal)
         needs = needs_of(draw, density)
+        held_of = held_at_start(needs, seed.configured_fraction)
         if catalog.seed_archetypes:
+            shares = allocate_machines(catalog.seeded, sum(held_of), density)
             for archetype in catalog.seeded:
-                held = bound_machines(catalog, needs, seed, density)[archetype.name]
-                priority = max(archetype.priority_classes)
-                yield from _grouped(CONFIGURED, archetype, islice(_slots(archetype), held), cluster, priority)
+                slots = islice(_slots(archetype), shares[archetype.name])
+                yield from _grouped(CONFIGURED, archetype, slots, cluster, max(archetype.priority_classes))
             continue
-        for need in needs:
-            archetype, held = need.archetype, bound_of(need, seed)
-            start = 0
+        for need, held in zip(needs, held_of, strict=True):
+            archetype, start = need.archetype, 0
             if need.is_gang and archetype.gang:
                 # Each gang starts in a block of its own, where spare machines stand too.
                 start = gangs[archetype.name] * archetype.gang.largest

@@ -63,7 +63,7 @@ def derive_geometry(profile: Profile, substrate: Substrate) -> Geometry:
         total_pods=wanted,
         hosts=_hosts(substrate, clusters),
         shards=profile.topology.shard_replicas or max(1, math.ceil(profile.scale.machines / MACHINES_PER_SHARD)),
-        coordinators=profile.topology.coordinator_replicas,
+        coordinators=profile.topology.coordinator_replicas or 1,
         ramp_demand_pods_per_sec=wanted / profile.load_profile.ramp_seconds,
         ramp_supply_pods_per_sec=_side_by_side(substrate, clusters) * substrate.cluster.bind_throughput_pods_per_sec,
     )

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from scaletest.model.base import Document
 from scaletest.model.catalog import Archetype, Catalog
-from scaletest.model.profile import Burst, DemandStep, Fraction, NonNegative, ScaleDown, Seed
+from scaletest.model.profile import Burst, DemandStep, Fraction, NonNegative, ScaleDown, Seed, SeedNumber
 
 
 class LoadProfile(Document):
@@ -22,7 +22,7 @@ class LoadProfile(Document):
     """Seconds of a minute in which the churn is multiplied."""
     micro_burst_factor: NonNegative = 5.0
     """By how much."""
-    seed: int = 1
+    seed: SeedNumber = 1
     """Repeats the draw, the churn and every other random choice."""
     pre_bind_fraction: Fraction = 0.0
     """Share of the fill that the load-driver binds itself."""

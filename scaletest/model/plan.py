@@ -15,7 +15,7 @@ from scaletest.model.footprint import Footprint, predict_footprint
 from scaletest.model.geometry import Cost, Geometry, derive_cost, derive_geometry
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.profile import Profile
-from scaletest.model.sizing import SeedSizes, seed_sizes
+from scaletest.model.sizing import SeedSizes, mean_workload, seed_sizes
 from scaletest.model.substrate import Host, Substrate
 
 # Settling may take the fill at this rate, and never less than the floor (spec/harness.md §5.4).
@@ -28,8 +28,10 @@ _SHORTEST_WINDOW_SECONDS, LONGEST_WINDOW_SECONDS = 60, 300
 INSTALL_SECONDS = 20 * 60
 EVIDENCE_SECONDS = 7 * 60
 TEARDOWN_SECONDS = 5 * 60
-# A plan of more clusters draws these and stretches the counts; the run itself draws them all.
-DRAWN_CLUSTERS_MAX = 400
+# A plan of more draws these and stretches the counts; the run itself draws them all.
+_DRAWN_CLUSTERS_MAX, _DRAWN_WORKLOADS_MAX = 400, 600_000
+# Beyond these nobody has hosts, or a control plane that holds (spec/harness.md §2.4 ends at 20,000 and 25,000).
+_MOST_CLUSTERS, _MOST_PODS_PER_CLUSTER = 100_000, 1_000_000
 # At least one cycle, roll-up and report in so long (chart/values.yaml, bigfleet/shard/options.py).
 _CYCLE_SECONDS, _ROLLUP_SECONDS, _REPORT_SECONDS = 10, 10, 5
 # Each replaced machine is announced at least as Registered and as Ready.
@@ -170,7 +172,8 @@ class Plan:
         unbound = self.geometry.total_pods * (1 - self.profile.seed.bound_at_start)
         supply = self.geometry.ramp_supply_pods_per_sec
         side_by_side = supply / self.substrate.cluster.bind_throughput_pods_per_sec
-        fill = unbound / supply + self.geometry.total_pods / (side_by_side * _CREATE_PODS_PER_SEC)
+        # Both go on side by side, so the slower one decides.
+        fill = max(unbound / supply, self.geometry.total_pods / (side_by_side * _CREATE_PODS_PER_SEC))
         return (
             Phase("install", install, INSTALL_SECONDS),
             Phase("settle", fill + _QUIET_SECONDS, self.ramp_budget_seconds),
@@ -266,6 +269,7 @@ def make_plan(
     soak = soak_seconds if soak_seconds is not None else float(profile.load_profile.soak_seconds)
     seed = profile.load_profile.seed if seed is None else seed
     geometry = derive_geometry(profile, substrate)
+    _refuse_absurd(geometry)
     budget = _ramp_budget(profile, geometry, soak)
     density, clusters = profile.scale.density, geometry.kwok_clusters
     unknown = {burst.archetype for burst in profile.load_profile.bursts} - catalog.by_name.keys()
@@ -275,7 +279,7 @@ def make_plan(
             hint=f"it has {', '.join(catalog.by_name)}",
         )
     demand = count_demand(
-        draw_clusters(catalog.demand, geometry.pods_per_cluster, seed, range(min(clusters, DRAWN_CLUSTERS_MAX))),
+        draw_clusters(catalog.demand, geometry.pods_per_cluster, seed, range(_clusters_to_draw(catalog, geometry))),
         clusters,
         density,
         profile.seed.configured_fraction,
@@ -299,6 +303,25 @@ def make_plan(
         demand=demand,
         free=fleets.free_machines(catalog, demand, profile.seed, density, geometry.shards),
     )
+
+
+def _refuse_absurd(geometry: Geometry) -> None:
+    """Sizes that no run has, and that a plan would work on for hours."""
+    if geometry.kwok_clusters > _MOST_CLUSTERS:
+        raise UsageError(
+            f"that is {geometry.kwok_clusters:,} KWOK clusters, {_MOST_CLUSTERS:,} are the most",
+            hint="lower scale.machines or scale.density, or raise the substrate's cluster.podsPerCluster",
+        )
+    if geometry.pods_per_cluster > _MOST_PODS_PER_CLUSTER:
+        raise UsageError(
+            f"that is {geometry.pods_per_cluster:,} Pods in each KWOK cluster, {_MOST_PODS_PER_CLUSTER:,} are the most",
+            hint="raise topology.kwokClusters, or leave it out",
+        )
+
+
+def _clusters_to_draw(catalog: Catalog, geometry: Geometry) -> int:
+    workloads = geometry.pods_per_cluster / mean_workload(catalog.demand)
+    return min(geometry.kwok_clusters, _DRAWN_CLUSTERS_MAX, max(1, int(_DRAWN_WORKLOADS_MAX / workloads)))
 
 
 def _ramp_budget(profile: Profile, geometry: Geometry, soak_seconds: float) -> float:

@@ -1,11 +1,13 @@
 """A profile: how much demand, how it moves, which faults, which bars it must hold (spec/harness.md §2.1)."""
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from scaletest.model.base import Document
+from bigfleet.core import penalty
+from scaletest.model.base import Document, refuse_all
 from scaletest.model.durations import MOST_SECONDS, parse_duration
 
 NonNegative = Annotated[float, Field(ge=0, le=1e9)]
@@ -16,6 +18,9 @@ WholeSeconds = Annotated[int, Field(ge=0, le=MOST_SECONDS)]
 
 # Far above any fleet that was ever planned, far below what makes arithmetic slow.
 MOST_MACHINES = 100_000_000
+# JSON and Helm carry whole numbers exactly up to here; a larger seed would be another one in the pods.
+MOST_SEED = 2**53 - 1
+SeedNumber = Annotated[int, Field(ge=0, le=MOST_SEED)]
 # What the priority classes of the shortfall metrics are called (spec/harness.md §4.2).
 PRIORITY_CLASSES = {"batch": 100, "service": 1000, "critical": 1_000_000}
 # One percent a day of the machines that serve a cluster (the chart's default upstream).
@@ -44,6 +49,15 @@ def _is_action(text: str) -> str:
     return text
 
 
+def _is_a_bucket(label: str) -> str:
+    if label not in penalty.LABELS:
+        raise ValueError(f"{label!r} is no penalty bucket; they are {', '.join(penalty.LABELS)}")
+    return label
+
+
+Bucket = Annotated[str, AfterValidator(_is_a_bucket)]
+
+
 class Metadata(Document):
     """Who the document is."""
 
@@ -66,11 +80,14 @@ class Scale(Document):
         return self.machines * self.density
 
 
+DEFAULT_CATALOG = "realistic"
+
+
 class CatalogRef(Document):
     """Where the demand's shapes come from."""
 
-    archetypes: Annotated[str, Field(min_length=1)] = "realistic"
-    """Name of a file in `archetypes/` beside the profile, or of one that ships."""
+    archetypes: Annotated[str, AfterValidator(lambda name: name or DEFAULT_CATALOG)] = DEFAULT_CATALOG
+    """Name of a file in `archetypes/` beside the profile, or of one that ships; empty: realistic."""
 
 
 class Seed(Document):
@@ -93,11 +110,14 @@ class Seed(Document):
 
     @model_validator(mode="after")
     def _exclusive(self) -> Self:
-        if self.speculative_multiplier is not None and self.speculative_count is not None:
-            raise ValueError("speculativeMultiplier and speculativeCount exclude each other")
-        if self.pre_bind is not None and self.pre_bind_fraction is not None:
-            raise ValueError("preBind and preBindFraction exclude each other")
+        refuse_all(self._excluding())
         return self
+
+    def _excluding(self) -> Iterator[str]:
+        if self.speculative_multiplier is not None and self.speculative_count is not None:
+            yield "speculativeMultiplier and speculativeCount exclude each other"
+        if self.pre_bind is not None and self.pre_bind_fraction is not None:
+            yield "preBind and preBindFraction exclude each other"
 
     @property
     def bound_at_start(self) -> float:
@@ -160,7 +180,7 @@ class LoadShape(Document):
     """That multiple."""
     settle_seconds: WholeSeconds = 0
     """How far into the soak the reclaim count starts."""
-    bursts: tuple[Burst, ...] = ()
+    bursts: Annotated[tuple[Burst, ...], Field(max_length=100)] = ()
     """Extra demand for a while."""
     scale_downs: tuple[ScaleDown, ...] = ()
     """Sustained sheds."""
@@ -170,7 +190,7 @@ class LoadShape(Document):
     """Above 1: so many times the target is asked for; the surplus never binds."""
     anchors: bool = False
     """Force-bind one Pod of a gang so that the others can follow (ADR-0025); a speed aid, not a need."""
-    seed: int = 1
+    seed: SeedNumber = 1
     """Repeats the demand draw, the churn and the losses; `--seed` overrides it."""
 
 
@@ -181,6 +201,11 @@ class RunnerAction(Document):
     """Offset from soak start."""
     action: Annotated[str, AfterValidator(_is_action)]
     """kill-coordinator-leader, kill-shard-<pod> or partition-coordinator-from-shard-<pod>."""
+
+    @property
+    def kills(self) -> bool:
+        """Whether a container ends by it, and comes back."""
+        return self.action.startswith("kill-")
 
     @property
     def shard(self) -> str:
@@ -194,8 +219,8 @@ class Topology(Document):
 
     shard_replicas: Annotated[int, Field(ge=0, le=1000)] = 0
     """Shards; 0: one for every 500,000 machines."""
-    coordinator_replicas: Literal[1, 3] = 1
-    """Members of the coordinator."""
+    coordinator_replicas: Literal[0, 1, 3] = 0
+    """Members of the coordinator; 0: one."""
     kwok_clusters: Annotated[int, Field(ge=0, le=100_000)] = 0
     """KWOK clusters, the Pods shared out evenly; 0: as many as the substrate's podsPerCluster asks for."""
 
@@ -242,23 +267,41 @@ class Slo(Document):
     """With expectStandingShortfall: the priority class that may be short (batch 100, service 1000, critical 10⁶)."""
     expect_cost_routing: bool = False
     """Workloads that tolerate interruption must land on Spot, sensitive ones on OnDemand."""
-    cost_routing_tolerant_bucket: str | None = None
+    cost_routing_tolerant_bucket: Bucket | None = None
     """The interruption-penalty bucket of the tolerant workloads."""
-    cost_routing_sensitive_bucket: str | None = None
+    cost_routing_sensitive_bucket: Bucket | None = None
     """The interruption-penalty bucket of the sensitive workloads."""
-    cost_routing_misrouted_max: Annotated[int, Field(ge=0)] = 0
-    """Machines in the wrong tier, at most."""
+    cost_routing_misrouted_max: Annotated[int, Field(ge=0, le=10 * MOST_MACHINES)] | None = None
+    """Machines in the wrong tier, at most; left out: none."""
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        if not self.expect_standing_shortfall and (self.shortfall_stability_max or self.shortfall_confined_below):
-            raise ValueError("shortfallStabilityMax and shortfallConfinedBelow need expectStandingShortfall")
-        buckets = (self.cost_routing_tolerant_bucket, self.cost_routing_sensitive_bucket)
-        if self.expect_cost_routing and (None in buckets or buckets[0] == buckets[1]):
-            raise ValueError(
+        refuse_all(self._lacking())
+        return self
+
+    def _lacking(self) -> Iterator[str]:
+        tolerant, sensitive = self.cost_routing_tolerant_bucket, self.cost_routing_sensitive_bucket
+        of_scarcity = {
+            "shortfallStabilityMax": self.shortfall_stability_max,
+            "shortfallConfinedBelow": self.shortfall_confined_below,
+        }
+        of_routing = {
+            "costRoutingTolerantBucket": tolerant,
+            "costRoutingSensitiveBucket": sensitive,
+            "costRoutingMisroutedMax": self.cost_routing_misrouted_max,
+        }
+        if not self.expect_standing_shortfall:
+            yield from (f"{name}: needs expectStandingShortfall" for name in _given(of_scarcity))
+        if not self.expect_cost_routing:
+            yield from (f"{name}: needs expectCostRouting" for name in _given(of_routing))
+        elif tolerant is None or sensitive is None or tolerant == sensitive:
+            yield (
                 "expectCostRouting needs costRoutingTolerantBucket and costRoutingSensitiveBucket, and they must differ"
             )
-        return self
+
+
+def _given(fields: Mapping[str, object]) -> list[str]:
+    return [name for name, value in fields.items() if value is not None]
 
 
 class Profile(Document):
@@ -289,12 +332,11 @@ class Profile(Document):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.topology.kwok_clusters > self.scale.total_pods:
-            raise ValueError(
-                f"topology.kwokClusters is {self.topology.kwok_clusters}, but there are {self.scale.total_pods} Pods"
-            )
-        if self.slo.expect_cost_routing and not (self.seed.spot_count and self.seed.is_elastic):
-            raise ValueError(
-                "slo.expectCostRouting needs both tiers: seed.spotCount and seed.speculativeCount above zero"
-            )
+        refuse_all(self._contradictions())
         return self
+
+    def _contradictions(self) -> Iterator[str]:
+        if self.topology.kwok_clusters > self.scale.total_pods:
+            yield f"topology.kwokClusters is {self.topology.kwok_clusters}, but there are {self.scale.total_pods} Pods"
+        if self.slo.expect_cost_routing and not (self.seed.spot_count and self.seed.is_elastic):
+            yield "slo.expectCostRouting needs both tiers: seed.spotCount and seed.speculativeCount above zero"

@@ -6,12 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from bigfleet.core import penalty
 from scaletest.errors import UsageError
 from scaletest.model.base import Document
 from scaletest.model.catalog import Catalog
 from scaletest.model.explaining import validate
 from scaletest.model.problems import Fault, counted, did_you_mean, either, lines_of, nearest, printable, shown
-from scaletest.model.profile import CatalogRef, Profile
+from scaletest.model.profile import DEFAULT_CATALOG, Profile
 from scaletest.model.substrate import Substrate
 from scaletest.model.yamldoc import MOST_BYTES, Located, YamlDocument, read_yaml
 
@@ -120,8 +121,8 @@ def _check_catalog_of(path: Path, root: Located | None) -> tuple[_Checked[Catalo
     written = root.at(field)
     if written is None and root.at(("catalog",)) and not isinstance(root.data["catalog"], dict):
         return None, []
-    name = written.data if written else CatalogRef().archetypes
-    if not isinstance(name, str) or not name:
+    name = DEFAULT_CATALOG if written is None or written.data == "" else written.data
+    if not isinstance(name, str):
         return None, []
     if "/" in name or name.endswith((".yaml", ".yml")):
         place, plain = root.place_of(field), name.rpartition("/")[2].removesuffix(".yml").removesuffix(".yaml")
@@ -137,7 +138,7 @@ def _check_catalog_of(path: Path, root: Located | None) -> tuple[_Checked[Catalo
         place, what = root.place_of(field), f"there is no catalog {shown(name)}{near}"
         return None, [Fault(place.line, place.column, field, what)]
     catalog = _check(file, "catalog", Catalog)
-    return catalog, _unknown_archetypes(root, catalog)
+    return catalog, [*_unknown_archetypes(root, catalog), *_empty_buckets(root, catalog)]
 
 
 def _unknown_archetypes(profile: Located, catalog: _Checked[Catalog]) -> list[Fault]:
@@ -156,6 +157,19 @@ def _unknown_archetypes(profile: Located, catalog: _Checked[Catalog]) -> list[Fa
             what = f"{catalog.file} has no archetype {shown(name.data) or '(empty)'}{near}"
             path = ("loadProfile", "bursts", index, "archetype")
             faults.append(Fault(name.place.line, name.place.column, path, what))
+    return faults
+
+
+def _empty_buckets(profile: Located, catalog: _Checked[Catalog]) -> list[Fault]:
+    """Buckets of cost routing that nothing in the catalog falls into: their gate would watch nobody."""
+    wanted = profile.at(("slo", "expectCostRouting"))
+    filled = catalog.model.penalty_buckets if catalog.model and wanted and wanted.data is True else ()
+    faults = []
+    for field in ("costRoutingTolerantBucket", "costRoutingSensitiveBucket"):
+        bucket = profile.at(("slo", field))
+        if filled and bucket and bucket.data in penalty.LABELS and bucket.data not in filled:
+            what = f"no archetype of {catalog.file} has a penalty in this bucket; it has {', '.join(filled)}"
+            faults.append(Fault(bucket.place.line, bucket.place.column, ("slo", field), what))
     return faults
 
 
@@ -224,7 +238,8 @@ def _load(path: Path, file: str) -> YamlDocument:
 
 def _resolve(name: str, whats: Sequence[str]) -> Path:
     """The file of a path, or of a name that ships."""
-    shipped_files = [_SHIPPED[what] / f"{name}.yaml" for what in whats]
+    # The runbook writes `--profile 50k.yaml`, wherever it stands.
+    shipped_files = [_SHIPPED[what] / f"{name.removesuffix('.yaml')}.yaml" for what in whats if "/" not in name]
     # A bare word is what ships under that name, whatever lies in the folder where we happen to be.
     is_word = "/" not in name and not name.endswith((".yaml", ".yml"))
     for candidate in [*shipped_files, Path(name)] if is_word else [Path(name), *shipped_files]:

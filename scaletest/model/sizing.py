@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 from scaletest.model.catalog import STATEFUL, Archetype
 from scaletest.model.profile import Seed
@@ -15,6 +16,8 @@ from scaletest.model.profile import Seed
 # (weight, smallest, largest): most services are small, a few are very large (spec/harness.md §4.1).
 REPLICAS = ((55, 1, 5), (30, 6, 25), (12, 26, 100), (3, 101, 400))
 STATEFUL_CAP = 25
+
+K = TypeVar("K", str, int)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ def pod_share(archetype: Archetype) -> Fraction:
     return Fraction(0) if archetype.burst_only else archetype.weight * mean_replicas(archetype)
 
 
+def mean_workload(archetypes: Iterable[Archetype]) -> Fraction:
+    """Expected Pods of a drawn workload."""
+    drawn = [archetype for archetype in archetypes if not archetype.burst_only]
+    return sum(map(pod_share, drawn), Fraction()) / sum(archetype.weight for archetype in drawn)
+
+
 def machine_share(archetype: Archetype, density: int) -> Fraction:
     return pod_share(archetype) / archetype.pods_per_machine(density)
 
@@ -78,14 +87,14 @@ def effective_machines(archetypes: Iterable[Archetype], total_pods: int, density
     }
 
 
-def largest_remainder(total: int, weights: Mapping[str, Fraction | int]) -> dict[str, int]:
+def largest_remainder(total: int, weights: Mapping[K, Fraction | int]) -> dict[K, int]:
     """Share `total` out in proportion to `weights`, to the last one."""
-    whole = Fraction(sum(weights.values()))
+    whole = sum(weights.values())
     if not whole:
         return dict.fromkeys(weights, 0)
-    exact = {name: total * weight / whole for name, weight in weights.items()}
-    shares = {name: math.floor(share) for name, share in exact.items()}
-    by_remainder = sorted(weights, key=lambda name: (shares[name] - exact[name], name))
+    parts = {name: divmod(total * weight, whole) for name, weight in weights.items()}
+    shares = {name: int(share) for name, (share, _) in parts.items()}
+    by_remainder = sorted(weights, key=lambda name: (-parts[name][1], name))
     for name in by_remainder[: total - sum(shares.values())]:
         shares[name] += 1
     return shares

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from bigfleet.core.quantity import parse_milli
-from scaletest.model.base import Document
+from scaletest.model.base import Document, refuse_all
 from scaletest.model.profile import Metadata
 from scaletest.model.quantities import Quantity
 
@@ -55,10 +55,12 @@ class KwokPod(Document):
 
     @model_validator(mode="after")
     def _limits_reach_requests(self) -> Self:
-        for name in ("cpu", "memory"):
-            request, limit = getattr(self.requests, name), getattr(self.limits, name)
-            if parse_milli(limit) < parse_milli(request):
-                raise ValueError(f"limits.{name} {limit} is below requests.{name} {request}")
+        given = {name: (getattr(self.requests, name), getattr(self.limits, name)) for name in ("cpu", "memory")}
+        refuse_all(
+            f"limits.{name} {limit} is below requests.{name} {request}"
+            for name, (request, limit) in given.items()
+            if parse_milli(limit) < parse_milli(request)
+        )
         return self
 
 

@@ -17,8 +17,8 @@ _QUIET_PHASES = frozenset({"gate"})
 class Console:
     """Writes to a stream; one line per event."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
         self._closed = False
 
     def line(self, text: str = "") -> None:

@@ -7,7 +7,8 @@ from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
 from scaletest.model.sizing import SeedSizes
 from scaletest.run.gates import Gate, all_gates
-from scaletest.run.preflight import not_built, refusals_of, warnings_of
+from scaletest.run.guard import DEFAULT_CAPS, Caps, needed_flags
+from scaletest.run.preflight import not_built, refusals_of, refusals_of_run, warnings_of
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -29,7 +30,7 @@ def plan_lines(plan: Plan) -> list[str]:
     ]
 
 
-def full_plan_lines(plan: Plan, needed_flags: list[str]) -> list[str]:
+def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS) -> list[str]:
     """Everything that `plan` shows."""
     footprint, geometry, sizes = plan.footprint, plan.geometry, plan.sizes
     lines = [
@@ -56,18 +57,17 @@ def full_plan_lines(plan: Plan, needed_flags: list[str]) -> list[str]:
         "gate                                 bound  observations expected",
         *(_gate_line(gate, plan) for gate in all_gates(plan)),
     ]
-    return [*lines, "", *_outlook(plan, needed_flags)]
+    return [*lines, "", *_outlook(plan, caps)]
 
 
-def _outlook(plan: Plan, needed_flags: list[str]) -> list[str]:
+def _outlook(plan: Plan, caps: Caps) -> list[str]:
     """Whether a run would start, and if not, why."""
-    against = [refusal.message for refusal in refusals_of(plan)]
-    if missing := not_built(plan):
-        against.append(f"not built yet: {', '.join(missing)}")
-    needs = [f"a run needs {' '.join(needed_flags)}"] if needed_flags else []
-    if against:
-        return ["a run would be refused:", *(f"  {reason}" for reason in against), *needs]
-    return needs or ["a run would start"]
+    against = [refusal.message for refusal in refusals_of_run(plan, caps)]
+    if not against:
+        return ["a run would start"]
+    flags = needed_flags(plan, caps)
+    needs = [f"a run needs {' '.join(flags)}"] if flags else []
+    return ["a run would be refused:", *(f"  {reason}" for reason in against), *needs]
 
 
 def _archetype_lines(plan: Plan) -> list[str]:
@@ -82,7 +82,7 @@ def _archetype_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def plan_document(plan: Plan, run_id: str = "") -> dict[str, Any]:
+def plan_document(plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "") -> dict[str, Any]:
     """The plan as JSON, for plan.json and `--output json`."""
     geometry, footprint, sizes = plan.geometry, plan.footprint, plan.sizes
     return {
@@ -131,6 +131,8 @@ def plan_document(plan: Plan, run_id: str = "") -> dict[str, Any]:
         "soakUsd": plan.cost.soak_usd,
         "runUsd": plan.cost.run_usd,
         "worstUsd": plan.cost.worst_usd,
+        "caps": {"maxDurationSeconds": caps.max_duration_seconds, "maxCostUsd": caps.max_cost_usd},
+        "neededFlags": needed_flags(plan, caps),
         "gates": [_gate_document(gate, plan) for gate in all_gates(plan)],
         "archetypes": [
             {

@@ -51,6 +51,8 @@ class Reading:
     ceiling: float | None = None
     # Overrides the sentence when the reading itself went wrong.
     problem: str = ""
+    # What the value is made of, for the sentence of a bar that it fails.
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
         return "saturated", f"beyond the histogram's last bucket ({reading.ceiling:g})"
     holds = value >= gate.bound if gate.least else value <= gate.bound
     relation = ("≥" if gate.least else "≤") if holds else ("<" if gate.least else ">")
-    return ("pass" if holds else "fail"), f"{value:g} {relation} {gate.bound:g}"
+    sentence = f"{value:g} {relation} {gate.bound:g}"
+    return ("pass", sentence) if holds else ("fail", f"{sentence}: {reading.detail}" if reading.detail else sentence)
 
 
 def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
@@ -247,7 +250,9 @@ def _expectation_gates(slo: Slo) -> Iterator[Gate]:
         right = f"{_held('Spot', tolerant)} + {_held('OnDemand', sensitive)}"
         wrong = f"{_held('Spot', sensitive)} + {_held('OnDemand', tolerant)}"
         yield Gate("costRoutingCorrect", "machines in the right tier", right, bound=1, least=True)
-        yield Gate("costRoutingMisrouted", "machines in the wrong tier", wrong, bound=slo.cost_routing_misrouted_max)
+        yield Gate(
+            "costRoutingMisrouted", "machines in the wrong tier", wrong, bound=slo.cost_routing_misrouted_max or 0
+        )
 
 
 def _held(capacity_type: str, bucket: str) -> str:
@@ -271,12 +276,16 @@ def reclaim_gate(plan: Plan) -> Gate:
 
 def all_gates(plan: Plan) -> list[Gate]:
     """Every gate that a run of this plan is judged by."""
-    return [*gates_for(plan), reclaim_gate(plan), restart_gate()]
+    return [*gates_for(plan), reclaim_gate(plan), restart_gate(plan)]
 
 
-def restart_gate() -> Gate:
-    """Whatever ended and came back during the soak: a recovery is good, but it is not a clean run."""
-    return Gate("containerRestartsDuringSoak", "containers that restarted", "restartCount of the run's pods", bound=0)
+def restart_gate(plan: Plan) -> Gate:
+    """Whatever ended and came back during the soak: a recovery is good, but it is not a clean run.
+
+    What the profile kills on purpose comes back once each.
+    """
+    kills = sum(action.kills for action in plan.profile.runner_actions)
+    return Gate("containerRestartsDuringSoak", "containers that restarted", "restartCount of the run's pods", kills)
 
 
 # Written to summary.json for people, never judged (spec/harness.md §6.3).

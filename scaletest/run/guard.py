@@ -1,13 +1,30 @@
 """Guards over other people's money: what a kube context is, and when a run needs a yes (spec/harness.md §1.2)."""
 
-from typing import Literal
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from scaletest.errors import UsageError
-from scaletest.model.durations import format_duration
-from scaletest.model.plan import Plan
+from scaletest.model.durations import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from scaletest.model.plan import Plan
 
 PROMPT_FROM_USD = 5.0
+DEFAULT_MAX_DURATION = "2h"
 DEFAULT_MAX_COST_USD = 50.0
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What a run must not exceed."""
+
+    max_duration_seconds: float
+    max_cost_usd: float
+
+
+NO_CAPS = Caps(math.inf, math.inf)
+DEFAULT_CAPS = Caps(parse_duration(DEFAULT_MAX_DURATION), DEFAULT_MAX_COST_USD)
 
 # Parts of a context's name that give a paid cloud away: the runbook's, plus Scaleway's.
 _CLOUD_NAMES = ("eks", "aws", "gke", "gcp", "aks", "azure", "scw", "scaleway", "kapsule")
@@ -25,56 +42,60 @@ def classify_context(name: str) -> TargetKind:
 
 def current_context() -> str:
     """The name of the kube context that a run would use."""
+    import yaml
     from kubernetes import config
     from kubernetes.config.config_exception import ConfigException
 
     try:
         _, active = config.list_kube_config_contexts()
+        return str(active["name"])
     except (ConfigException, OSError) as error:
-        raise UsageError(f"there is no usable kube context: {error}", hint="kubectl config get-contexts") from error
-    return str(active["name"])
+        reason = str(error)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = f"the kubeconfig is not valid YAML: {' '.join(str(error).split())}"
+    except (AttributeError, KeyError, TypeError):  # the client takes every YAML for a kubeconfig
+        reason = "the kubeconfig is YAML, but no kubeconfig"
+    raise UsageError(f"there is no usable kube context: {reason}", hint="kubectl config get-contexts")
 
 
-def needs_consent(plan: Plan, kind: TargetKind) -> bool:
+def needs_consent(plan: "Plan", kind: TargetKind) -> bool:
     """Whether to ask before spending: a cloud, and not small change by the larger of the two prices."""
     return kind == "cloud" and plan.cost.larger_usd >= PROMPT_FROM_USD
 
 
-def consent_question(plan: Plan, context: str) -> str:
+def consent_question(plan: "Plan", context: str) -> str:
     return (
         f"context {context} looks like a cloud: {plan.geometry.hosts} hosts, about ${plan.cost.soak_usd:.2f} "
         f"for the soak and ${plan.cost.run_usd:.2f} for the whole run. Go on? [y/N] "
     )
 
 
-def needed_max_duration(plan: Plan) -> str:
+def needed_max_duration(plan: "Plan") -> str:
     """The --max-duration that leaves every phase its whole budget."""
     whole_minutes = -(-int(sum(phase.budget_seconds for phase in plan.phases)) // 60)
     hours, minutes = divmod(whole_minutes, 60)
     return f"{hours}h{minutes}m" if hours else f"{minutes}m"
 
 
-def needed_flags(plan: Plan, max_duration_seconds: float, max_cost_usd: float) -> list[str]:
+def needed_flags(plan: "Plan", caps: Caps) -> list[str]:
     """The flags without which a run of this plan is refused."""
     flags = []
-    if plan.capped_seconds > max_duration_seconds:
+    if plan.capped_seconds > caps.max_duration_seconds:
         flags.append(f"--max-duration {needed_max_duration(plan)}")
-    if plan.cost.larger_usd > max_cost_usd:
+    if plan.cost.larger_usd > caps.max_cost_usd:
         flags.append(f"--max-cost-usd {int(plan.cost.larger_usd) + 1}")
     return flags
 
 
-def refuse_beyond_caps(plan: Plan, max_duration_seconds: float, max_cost_usd: float) -> None:
-    """A run that could only end by its cap is not begun."""
-    flags = needed_flags(plan, max_duration_seconds, max_cost_usd)
-    if plan.capped_seconds > max_duration_seconds:
-        raise UsageError(
+def beyond_caps(plan: "Plan", caps: Caps) -> list[UsageError]:
+    """Why a run is not begun that could only end by a cap."""
+    hint = " ".join(needed_flags(plan, caps))
+    reasons = []
+    if plan.capped_seconds > caps.max_duration_seconds:
+        reasons.append(
             f"settle and soak alone may take {format_duration(plan.capped_seconds)}, "
-            f"--max-duration is {format_duration(max_duration_seconds)}",
-            hint=" ".join(flags),
+            f"--max-duration is {format_duration(caps.max_duration_seconds)}"
         )
-    if plan.cost.larger_usd > max_cost_usd:
-        raise UsageError(
-            f"the run is estimated at ${plan.cost.larger_usd:.2f}, --max-cost-usd is ${max_cost_usd:g}",
-            hint=" ".join(flags),
-        )
+    if plan.cost.larger_usd > caps.max_cost_usd:
+        reasons.append(f"the run is estimated at ${plan.cost.larger_usd:.2f}, --max-cost-usd is ${caps.max_cost_usd:g}")
+    return [UsageError(reason, hint=hint) for reason in reasons]

@@ -21,6 +21,7 @@ from scaletest.run import outcome as codes
 from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
 from scaletest.run.gates import GateRecord, gates_for, judge, reclaim_gate, restart_gate
 from scaletest.run.ground import Ground, while_it_stands
+from scaletest.run.guard import Caps
 from scaletest.run.hops import HopReading, diagnose, read_hops
 from scaletest.run.hostapi import HostApi
 from scaletest.run.interrupts import Interrupts
@@ -40,7 +41,7 @@ class RunOptions:
 
     output: Path
     stage: StageOptions
-    max_duration_seconds: float
+    caps: Caps
     # Leave the stage up at the end, however the run ends.
     keep: bool = False
 
@@ -66,10 +67,10 @@ class Run:
         window: SoakWindow | None = None
         try:
             try:
-                async with asyncio.timeout(self._options.max_duration_seconds):
+                async with asyncio.timeout(self._options.caps.max_duration_seconds):
                     window = await self._steps()
             except TimeoutError:
-                cap = format_duration(self._options.max_duration_seconds)
+                cap = format_duration(self._options.caps.max_duration_seconds)
                 self._fail(
                     CapReached(f"the run hit --max-duration {cap}", hint="raise the flag or shorten the profile")
                 )
@@ -89,7 +90,7 @@ class Run:
 
     async def _steps(self) -> SoakWindow:
         stage, output, facts = self._stage, self._options.output, self._facts
-        write_json(output / "plan.json", plan_document(self._plan, facts.run_id))
+        write_json(output / "plan.json", plan_document(self._plan, self._options.caps, facts.run_id))
         write_values(output / "rendered-values.yaml", stage.values)
         await stage.check_chart()
 
@@ -159,7 +160,7 @@ class Run:
             records.append(judge(gate, reading, seconds, least))
         if self._soak:
             records.append(judge(reclaim_gate(plan), await self._soak.reclaims.reading(window.end), seconds, least))
-            records.append(judge(restart_gate(), self._soak.restarts, seconds, least))
+            records.append(judge(restart_gate(plan), self._soak.restarts, seconds, least))
         for record in records:
             self._journal.say("gate", f"{record.title}: {record.verdict}, {record.reason}", **record.document())
         self._facts.soak = window

@@ -1,7 +1,7 @@
 """What can be said against a plan before anything is started: refusals, and warnings (rung 0.5, docs/adr/0010)."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from bigfleet.core.quantity import parse_milli
 from scaletest.errors import UsageError
@@ -9,22 +9,32 @@ from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
-from scaletest.model.plan import DRAWN_CLUSTERS_MAX, LONGEST_WINDOW_SECONDS, Plan
+from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.gates import all_gates
+from scaletest.run.guard import Caps, beyond_caps
 
 # A partition is held this long (spec/harness.md §7).
 _PARTITION_SECONDS = 60
 
 
-def refuse_the_impossible(plan: Plan) -> None:
-    """Raises UsageError, with all reasons, for a plan that no run could bring to a verdict."""
-    refusals = refusals_of(plan)
+def refuse(refusals: Sequence[UsageError], headline: str = "") -> None:
+    """Raises one UsageError for all of them, if there are any; a headline stands for reasons that were told already."""
     if refusals:
-        message = "\n".join(refusal.message for refusal in refusals)
+        message = headline or "\n".join(refusal.message for refusal in refusals)
         hints = dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint)
         raise UsageError(message, hint="; ".join(hints))
+
+
+def refuse_the_impossible(plan: Plan) -> None:
+    """Raises UsageError, with all reasons, for a plan that no run could bring to a verdict."""
+    refuse(refusals_of(plan))
+
+
+def refusals_of_run(plan: Plan, caps: Caps) -> list[UsageError]:
+    """Every reason why a run of this plan is not begun today, with these caps."""
+    return [*refusals_of(plan), *_not_built(plan), *beyond_caps(plan, caps)]
 
 
 def refusals_of(plan: Plan) -> list[UsageError]:
@@ -218,16 +228,15 @@ def _homeless_gang(plan: Plan) -> str:
     return ""
 
 
-def refuse_what_is_not_built(plan: Plan) -> None:
-    """What a profile or substrate may say, but a run does not do yet."""
-    missing = not_built(plan)
-    if missing:
-        raise UsageError(
-            f"not built yet: {', '.join(missing)}", hint="`plan` works for it; `smoke` on `embedded` runs today"
+def _not_built(plan: Plan) -> Iterator[UsageError]:
+    if missing := not_built(plan):
+        yield UsageError(
+            f"not built yet: {', '.join(missing)}", hint="`plan` works for it; `dev-50` on `embedded` runs today"
         )
 
 
 def not_built(plan: Plan) -> list[str]:
+    """What a profile or substrate may say, but a run does not do yet."""
     asked = {
         "runnerActions": bool(plan.profile.runner_actions),
         "more than one shard": plan.geometry.shards > 1,
@@ -241,11 +250,9 @@ def warnings_of(plan: Plan) -> Iterator[str]:
     """What may go wrong, in plain words; nothing here stops a run."""
     yield from _warn_of_the_ground(plan)
     yield from _warn_of_events(plan)
-    if plan.geometry.kwok_clusters > DRAWN_CLUSTERS_MAX:
-        yield (
-            f"only {DRAWN_CLUSTERS_MAX} of the {plan.geometry.kwok_clusters:,} clusters were drawn for this plan; "
-            "its counts are scaled up from them"
-        )
+    clusters, drawn = plan.geometry.kwok_clusters, plan.demand.clusters_drawn
+    if clusters > drawn:
+        yield f"only {drawn} of the {clusters:,} clusters were drawn for this plan; its counts are scaled up from them"
 
 
 def _warn_of_the_ground(plan: Plan) -> Iterator[str]:

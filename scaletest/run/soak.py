@@ -60,13 +60,11 @@ class Soak:
         """Containers that ended during the soak, and pods that went away altogether."""
         ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
         ended |= dict.fromkeys(before.keys() - after.keys(), 1)
-        sentences = [
-            f"{name} ended and came back ({count}×)" if name in after else f"{name} is gone"
-            for name, count in ended.items()
-        ]
-        for sentence in sentences:
+        came_back = [f"{name} ended and came back ({count}×)" for name, count in ended.items() if name in after]
+        gone = [f"{name} is gone" for name in ended if name not in after]
+        for sentence in [*came_back, *gone]:
             self._journal.say("soak", sentence)
-        return Reading(sum(ended.values()), problem="; ".join(sentences))
+        return Reading(sum(ended.values()), problem="; ".join(gone), detail="; ".join(came_back))
 
     async def _start_counting(self, now: float) -> None:
         try:

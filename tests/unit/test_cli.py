@@ -1,5 +1,7 @@
 """Bad input ends in one sentence with a hint and exit code 2, before anything is started."""
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,14 @@ from scaletest.cli.arguments import read_plan
 from scaletest.errors import UsageError
 from scaletest.report.console import Console
 from tests.unit.plans import smoke_plan
+from tests.unit.test_guard import KUBECONFIG
 
 
 def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     monkeypatch.setattr("sys.argv", ["scaletest-runner", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
+        sys.exit(0)  # as the script does
     return int(ended.value.code or 0), "".join(capsys.readouterr())
 
 
@@ -35,6 +39,15 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["--profile", "smoke", "--set", "provider"], "is not KEY=VALUE"),
         (["--profile", "smoke", "--set", "foo.bar=1"], "the chart has no such value"),
         (["--profile", "smoke", "--set", "provider.sed=1"], "the chart has no such value"),
+        (["--profile", "smoke", "--set", "shard.replicas=[1"], "--set shard.replicas: '[1' cannot be read"),
+        (
+            ["--profile", "smoke", "--set", "shard=1", "--set", "shard.replicas=1"],
+            "another --set gives shard the value 1",
+        ),
+        (["--profile", "smoke", "--set", "shard.replicas=1", "--set", "shard=1"], "gives a value below shard"),
+        (["plan", "--profile", "smoke", "--seed", "9007199254740992"], "9007199254740991"),
+        (["plan", "--profile", "smoke", "--seed", "-1"], "--seed"),
+        (["plan", "--profile", "smoke", "--max-cost-usd", "nan"], "--max-cost-usd: nan is not an amount of dollars"),
         (["plan", "--profile", "smoke", "--output", "yaml"], "none of text, json, values"),
         (["tools", "path", "foo"], "there is no tool 'foo'"),
         (["plan", "--profile", "/bin/true"], "cannot be read as text"),
@@ -47,6 +60,60 @@ def test_bad_input_is_one_sentence_and_two(
     assert code == 2
     assert sentence in shown
     assert "Traceback" not in shown
+
+
+def test_a_dry_run_shows_the_whole_plan_and_every_refusal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run_cli(
+        monkeypatch, capsys, *("--profile", "failover-shard-kill", "--substrate", "example-fat-host"),
+        *("--duration", "10s", "--max-cost-usd", "1", "--dry-run"),
+    )  # fmt: skip
+    assert code == 2
+    for part in (
+        "scale       20 clusters",
+        "configure phase p99",
+        "a run would be refused:",
+        "after the soak of 10s",
+        "the gate shardConfigurePhaseP99Seconds needs 10",
+        "not built yet: runnerActions",
+        "--max-cost-usd is $1",
+        "a run needs --max-cost-usd 2",
+        "scaletest-runner: failover-shard-kill on example-fat-host would be refused",
+    ):
+        assert part in shown, part
+
+
+def test_a_dry_run_that_nothing_is_said_against_ends_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run_cli(monkeypatch, capsys, "--profile", "smoke", "--dry-run")
+    assert code == 0
+    assert shown.endswith("a run would start\n")
+
+
+def test_a_plan_with_one_cap_names_the_flags_that_a_run_needs_beside_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = ("plan", "--profile", "500k", "--substrate", "example-fat-host")
+    assert run_cli(monkeypatch, capsys, *large)[0] == 0, "without caps it is only told what a run would need"
+    code, shown = run_cli(monkeypatch, capsys, *large, "--max-cost-usd", "50")
+    assert code == 2
+    assert "hint: --max-duration 5h32m --max-cost-usd 542" in shown
+    code, shown = run_cli(monkeypatch, capsys, *large, "--max-cost-usd", "600")
+    assert code == 0
+    assert "a run needs --max-duration 5h32m" in shown
+
+
+def test_the_plan_is_seen_before_anybody_is_asked_for_money(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(KUBECONFIG.format(context="prod-eks"))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    code, shown = run_cli(monkeypatch, capsys, "up", "--profile", "50k", "--substrate", "example-fat-host")
+    assert code == 2
+    assert 0 <= shown.index("scale       200 clusters") < shown.index("Go on? [y/N]")
 
 
 @pytest.mark.parametrize(

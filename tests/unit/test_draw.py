@@ -152,3 +152,16 @@ def test_a_catalog_without_steady_demand_is_refused() -> None:
     burst_only = smoke_plan().catalog["web"].model_dump(by_alias=True, exclude_none=True) | {"burstOnly": True}
     with pytest.raises(ValueError, match="no steady demand"):
         Catalog.model_validate({"archetypes": [burst_only]})
+
+
+def test_what_fits_is_drawn_however_unlikely_it_is_beside_gangs_that_do_not_fit() -> None:
+    gangs = archetype("gangs", weight=1_000_000_000, gang={"scope": "sameRack", "groupSizeRange": [10_000, 10_000]})
+    drawn = draw_demand([gangs, archetype("rare")], 10_500, 1, 0)
+    assert drawn.pods == 10_500
+    assert [workload.archetype.name for workload in drawn.workloads()][:2] == ["gangs", "rare"]
+
+
+def test_seven_axes_of_a_thousand_values_are_counted() -> None:
+    axes = [{"key": f"axis-{number}", "count": 1000} for number in range(7)]
+    drawn = draw_demand([archetype("many", labelAxes=axes)], 1000, 1, 0)
+    assert len({need.axes for need in needs_of(drawn, DENSITY)}) == len(drawn)

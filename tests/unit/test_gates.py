@@ -5,8 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaletest.run.gates import Gate, Reading, gates_for, judge, reclaim_gate
-from tests.unit.plans import smoke_plan
+from scaletest.model.reading import read_profile
+from scaletest.run.gates import Gate, Reading, gates_for, judge, reclaim_gate, restart_gate
+from tests.unit.plans import shipped_plan, smoke_plan
 
 AT_MOST = Gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")
 AT_LEAST = Gate("ratio", "ratio", "q", bound=0.99, least=True, count="n")
@@ -62,6 +63,19 @@ def test_a_pass_always_has_a_value_within_bound_and_enough_observations(
         assert value is not None and value <= AT_MOST.bound
         assert observations is not None and observations >= 10
         assert ceiling is None or value < ceiling
+
+
+def test_what_a_profile_kills_may_come_back_once_and_nothing_else_may() -> None:
+    assert restart_gate(smoke_plan()).bound == 0
+    assert restart_gate(shipped_plan("failover-partition", "example-fat-host")).bound == 0
+    killed = restart_gate(shipped_plan("failover-leader-kill", "example-fat-host"))
+    kills = [a for a in read_profile("failover-leader-kill")[0].runner_actions if a.action.startswith("kill")]
+    assert killed.bound == len(kills) > 0
+    assert verdict(killed, Reading(len(kills), detail="a ended and came back (1×)")) == "pass"
+    assert verdict(killed, Reading(len(kills), problem="a is gone")) == "fail"
+    once_more = judge(killed, Reading(len(kills) + 1, detail="a ended and came back (2×)"), 60, 10)
+    assert once_more.verdict == "fail"
+    assert once_more.reason.endswith(": a ended and came back (2×)")
 
 
 def test_every_gate_that_dev_profiles_require_is_there_with_its_bound() -> None:

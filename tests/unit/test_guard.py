@@ -1,13 +1,23 @@
 """Nobody's money is spent by accident: contexts, questions, caps."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scaletest.cli import run as cli_run
 from scaletest.errors import UsageError
-from scaletest.run.guard import classify_context, needed_flags, needs_consent, refuse_beyond_caps
+from scaletest.model.plan import Plan
+from scaletest.run.guard import (
+    DEFAULT_CAPS,
+    Caps,
+    beyond_caps,
+    classify_context,
+    current_context,
+    needed_flags,
+    needs_consent,
+)
 from tests.unit.plans import shipped_plan
 
 
@@ -43,17 +53,34 @@ def test_a_paid_cloud_run_asks_and_small_change_does_not() -> None:
     assert needs_consent(shipped_plan("5k", "example-fat-host", soak_seconds=4 * 3600), "cloud"), "by the larger price"
 
 
-def test_beyond_a_cap_the_refusal_names_the_flag_that_helps() -> None:
+def costing(usd: float) -> Plan:
+    """A plan whose larger price is this."""
+    plan = shipped_plan("50k", "example-fat-host")
+    return replace(plan, cost=replace(plan.cost, soak_usd=0.0, run_usd=usd))
+
+
+@pytest.mark.parametrize(("usd", "asks"), [(4.99, False), (5.00, True), (5.01, True)])
+def test_five_dollars_are_where_asking_begins(usd: float, asks: bool) -> None:
+    assert needs_consent(costing(usd), "cloud") is asks
+
+
+def test_a_run_is_capped_at_two_hours_and_fifty_dollars() -> None:
+    assert Caps(2 * 3600, 50.0) == DEFAULT_CAPS
+    assert beyond_caps(costing(50.00), Caps(1e9, 50)) == []
+    assert [error.hint for error in beyond_caps(costing(50.01), Caps(1e9, 50))] == ["--max-cost-usd 51"]
+    exactly = costing(0).capped_seconds
+    assert beyond_caps(costing(0), Caps(exactly, 50)) == []
+    assert len(beyond_caps(costing(0), Caps(exactly - 1, 50))) == 1
+
+
+def test_beyond_a_cap_the_refusal_names_the_flags_that_help() -> None:
     plan = shipped_plan("500k", "example-fat-host")
-    assert needed_flags(plan, 7200, 50) == ["--max-duration 5h32m", "--max-cost-usd 542"]
-    with pytest.raises(
-        UsageError, match="settle and soak alone may take 5h00m00s, --max-duration is 2h00m00s"
-    ) as refused:
-        refuse_beyond_caps(plan, 7200, 50)
-    assert refused.value.hint == "--max-duration 5h32m --max-cost-usd 542"
-    with pytest.raises(UsageError, match=r"estimated at \$541\.03, --max-cost-usd is \$50"):
-        refuse_beyond_caps(plan, 6 * 3600, 50)
-    refuse_beyond_caps(plan, 6 * 3600, 542)
+    assert needed_flags(plan, DEFAULT_CAPS) == ["--max-duration 5h32m", "--max-cost-usd 542"]
+    too_long, too_dear = beyond_caps(plan, DEFAULT_CAPS)
+    assert too_long.message == "settle and soak alone may take 5h00m00s, --max-duration is 2h00m00s"
+    assert too_dear.message == "the run is estimated at $541.03, --max-cost-usd is $50"
+    assert too_long.hint == too_dear.hint == "--max-duration 5h32m --max-cost-usd 542"
+    assert beyond_caps(plan, Caps(6 * 3600, 542)) == []
 
 
 KUBECONFIG = """
@@ -86,6 +113,27 @@ def test_only_a_yes_starts_a_paid_run(
             cli_run.ask_before_spending(plan, yes=False)
     asked = "21 hosts, about $17.85 for the soak and $38.68 for the whole run" in capsys.readouterr().err
     assert asked == (context == "prod-eks")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{unclosed", "is not valid YAML"),
+        ("\x00", "is not valid YAML"),
+        ("[1, 2]", "no kubeconfig"),
+        ("just words", "no kubeconfig"),
+        ("", "no usable kube context"),
+        ("contexts: 5", "no usable kube context"),
+        ("contexts: [5]\ncurrent-context: x", "no usable kube context"),
+    ],
+)
+def test_a_kubeconfig_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "config").write_text(text)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    with pytest.raises(UsageError, match=sentence):
+        current_context()
 
 
 def test_yes_on_the_command_line_is_a_yes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,19 +3,23 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bigfleet.core.machines import MachineState
 from scaletest.cluster.fleet import owner_of, render_fleet
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
-from scaletest.model.demand import needs_of
-from scaletest.model.draw import Draw, draw_clusters, ordinal_of
+from scaletest.model.demand import DrawnNeed, burst_machines, held_at_start, needs_of
+from scaletest.model.draw import Draw, draw_clusters, ordinal_of, takes_part
 from scaletest.model.durations import format_duration, parse_duration
 from scaletest.model.fleet import MachineGroup, seed_fleet
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.profile import Profile, Seed
+from scaletest.model.profile import Burst, Profile, Seed
+from scaletest.model.sizing import exact
 from scaletest.report.plan import full_plan_lines, plan_document, plan_lines
+from scaletest.run.guard import Caps
 from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
 
 
@@ -69,7 +73,7 @@ def test_smoke_causes_what_it_gates() -> None:
     assert plan.expected["rebinds"] >= plan.profile.slo.min_observations
 
 
-def test_half_of_what_each_need_takes_is_seeded_as_configured() -> None:
+def test_half_of_what_a_cluster_needs_is_seeded_as_configured_in_the_mix_of_its_needs() -> None:
     plan = smoke_plan()
     for ordinal, draw in enumerate(draws_of(plan)):
         bound = Counter[str]()
@@ -78,8 +82,27 @@ def test_half_of_what_each_need_takes_is_seeded_as_configured() -> None:
                 bound[group.archetype.name] += group.count
         needed = Counter[str]()
         for need in needs_of(draw, plan.profile.scale.density):
-            needed[need.archetype.name] += round(need.machines / 2)
-        assert bound == needed
+            needed[need.archetype.name] += need.machines
+        assert bound.total() == needed.total() // 2
+        assert all(abs(bound[name] - machines / 2) < 1 for name, machines in needed.items())
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=30), st.floats(0, 1))
+def test_the_machines_held_at_the_start_are_shared_out_to_the_last_one(
+    drawn: list[tuple[int, int]], fraction: float
+) -> None:
+    archetypes = smoke_plan().catalog.demand
+    needs = [DrawnNeed(archetypes[of], 100, machines, (), False, 0) for of, machines in drawn]
+    held = held_at_start(needs, fraction)
+    total = sum(need.machines for need in needs)
+    assert sum(held) == int(total * exact(fraction))
+    assert all(0 <= number <= need.machines for number, need in zip(held, needs, strict=True))
+    for archetype in archetypes:
+        mine = [
+            (number, need.machines) for number, need in zip(held, needs, strict=True) if need.archetype is archetype
+        ]
+        assert abs(sum(number for number, _ in mine) - sum(machines for _, machines in mine) * fraction) < 2
 
 
 def test_a_gang_is_seeded_in_one_rack_where_spare_machines_stand_too() -> None:
@@ -158,6 +181,36 @@ def test_a_burst_gets_machines_of_its_own_on_top() -> None:
     assert more.seeded["speculative"] - plan.seeded["speculative"] == 2 * 2 * 4, "two clusters, two gangs, four each"
 
 
+@pytest.mark.parametrize(
+    ("machines", "topology", "sentence", "hint"),
+    [
+        (100_000_000, {}, r"4,000,000 KWOK clusters, 100,000 are the most", "cluster.podsPerCluster"),
+        (100_000_000, {"kwokClusters": 1}, r"100,000,000,000 Pods in each KWOK cluster", "topology.kwokClusters"),
+    ],
+)
+def test_sizes_that_nobody_has_are_refused_at_once(
+    machines: int, topology: dict[str, int], sentence: str, hint: str
+) -> None:
+    plan = shipped_plan("5k", "example-fat-host")
+    with pytest.raises(UsageError, match=sentence) as refused:
+        changed(plan, scale={"machines": machines, "density": 1000}, topology=topology)
+    assert hint in refused.value.hint
+
+
+def test_of_very_many_clusters_the_first_ones_tell_how_many_take_part_in_a_burst() -> None:
+    archetypes = smoke_plan().catalog.by_name
+
+    def machines(clusters: int, selectivity: float) -> int:
+        burst = Burst(at_seconds=5, archetype="web", extra_target=1, selectivity=selectivity)
+        return burst_machines([burst], archetypes, clusters, 4)["web"]
+
+    assert machines(10, 0.5) == sum(
+        takes_part(Burst(at_seconds=5, archetype="web", extra_target=1, selectivity=0.5), n) for n in range(10)
+    )
+    assert machines(100_000, 0.5) == 5 * machines(20_000, 0.5)
+    assert (machines(100_000, 1.0), machines(100_000, 0.0)) == (100_000, 0)
+
+
 def test_the_plan_tells_people_the_essentials() -> None:
     plan = smoke_plan()
     text = "\n".join(plan_lines(plan))
@@ -170,21 +223,30 @@ def test_the_plan_tells_people_the_essentials() -> None:
         "this machine, 2 vCPU / 24 GiB",
     ):
         assert essential in text
-    whole = "\n".join(full_plan_lines(plan, []))
+    whole = "\n".join(full_plan_lines(plan))
     for essential in (text, "teardown", "configure phase p99", f"{plan.expected['replacements']} replacements"):
         assert essential in whole
 
 
 def test_a_plan_that_is_refused_still_says_which_flags_its_run_would_need() -> None:
-    outlook = full_plan_lines(shipped_plan("50k", "example-fat-host"), ["--max-duration 4h2m"])[-3:]
-    assert outlook[0] == "a run would be refused:"
-    assert outlook[2] == "a run needs --max-duration 4h2m"
+    lines = full_plan_lines(shipped_plan("50k", "example-fat-host"), Caps(7200, 20))
+    assert lines[-5:] == [
+        "a run would be refused:",
+        "  not built yet: hostKind context",
+        "  settle and soak alone may take 3h00m00s, --max-duration is 2h00m00s",
+        "  the run is estimated at $38.68, --max-cost-usd is $20",
+        "a run needs --max-duration 3h32m --max-cost-usd 39",
+    ]
+    assert full_plan_lines(smoke_plan())[-1] == "a run would start"
 
 
 def test_the_plans_json_has_what_scripts_look_for_at_its_top() -> None:
     document = plan_document(smoke_plan())
     assert {"kwokClusters", "hosts", "shards", "totalPods", "soakUsd", "runUsd"} <= document.keys()
     assert document["values"]["kwok"]["clusterCount"] == 2
+    assert document["caps"] == {"maxDurationSeconds": 7200, "maxCostUsd": 50}
+    assert document["neededFlags"] == []
+    assert plan_document(smoke_plan(), Caps(60, 50))["neededFlags"] == ["--max-duration 37m"]
     assert {"reclaimActionsDuringSoak", "shardShortfalls"} <= {gate["key"] for gate in document["gates"]}
     configure = next(gate for gate in document["gates"] if gate["key"] == "shardConfigurePhaseP99Seconds")
     assert configure["expectedObservations"] == smoke_plan().expected["replacements"]

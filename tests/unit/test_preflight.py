@@ -13,7 +13,8 @@ from scaletest.model.catalog import Archetype, Catalog
 from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Profile
 from scaletest.model.substrate import Host, Substrate
-from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built, warnings_of
+from scaletest.run.guard import DEFAULT_CAPS
+from scaletest.run.preflight import refusals_of_run, refuse_the_impossible, warnings_of
 from tests.unit.plans import LAPTOP, smoke_plan
 from tests.unit.test_draw import archetype
 from tests.unit.test_plan import changed
@@ -32,8 +33,7 @@ def load(plan: Plan, **fields: object) -> dict[str, object]:
 
 
 def test_smoke_is_sound() -> None:
-    refuse_the_impossible(smoke_plan())
-    refuse_what_is_not_built(smoke_plan())
+    assert refusals_of_run(smoke_plan(), DEFAULT_CAPS) == []
     assert list(warnings_of(smoke_plan())) == []
 
 
@@ -159,8 +159,8 @@ def test_what_is_not_built_yet_can_be_planned_but_not_run() -> None:
         plan, seed={"preBind": True, "speculativeMultiplier": 3}, topology={"kwokClusters": 2, "shardReplicas": 2}
     )
     refuse_the_impossible(asking)
-    with pytest.raises(UsageError, match="not built yet: more than one shard"):
-        refuse_what_is_not_built(asking)
+    (refused,) = refusals_of_run(asking, DEFAULT_CAPS)
+    assert refused.message == "not built yet: more than one shard"
 
 
 def test_warnings_are_plain() -> None:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from scaletest.errors import UsageError
 from scaletest.model.base import Document
 from scaletest.model.explaining import validate
+from scaletest.model.geometry import derive_geometry
 from scaletest.model.problems import nearest, shown, spelled
 from scaletest.model.reading import PROFILES, InvalidDocument, check_document, read_profile, read_substrate
 from scaletest.model.yamldoc import read_yaml
@@ -167,6 +168,13 @@ def test_the_checks_of_a_whole_map_speak_even_if_other_fields_of_it_are_wrong() 
     ]
 
 
+def test_of_several_things_found_by_one_check_only_those_about_refused_fields_are_left_out() -> None:
+    assert problems("title: two\nparts: [{name: a}]\nlabels: 5") == [
+        "f:3:9: labels: must be a map of fields, got 5",
+        "f:2:16: parts[0].name: must not be that",
+    ]
+
+
 def test_no_check_speaks_of_a_field_that_was_refused_by_itself() -> None:
     assert problems("count: 200\nbounded: x") == [
         "f:2:10: bounded: must be a whole number from 1 to 10, got the text x"
@@ -208,6 +216,125 @@ def test_all_problems_of_a_profile_come_at_once_by_line(tmp_path: Path) -> None:
     assert "schema profile" in error.hint
 
 
+ROUTING = """seed: {spotCount: 1, speculativeCount: 1}
+catalog: {archetypes: cost-routing}
+scale: {machines: 10, density: 10}
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            "seed: {speculativeMultiplier: 1, speculativeCount: 1, preBind: true, preBindFraction: 1}\n",
+            [
+                "mine.yaml:3:8: seed: speculativeMultiplier and speculativeCount exclude each other",
+                "mine.yaml:3:55: seed: preBind and preBindFraction exclude each other",
+            ],
+        ),
+        (
+            "slo: {shortfallStabilityMax: 0, costRoutingTolerantBucket: '0', costRoutingMisroutedMax: 0}\n",
+            [
+                "mine.yaml:3:30: slo.shortfallStabilityMax: needs expectStandingShortfall",
+                "mine.yaml:3:60: slo.costRoutingTolerantBucket: needs expectCostRouting",
+                "mine.yaml:3:90: slo.costRoutingMisroutedMax: needs expectCostRouting",
+            ],
+        ),
+        (
+            "topology: {kwokClusters: 90000}\n"
+            "slo: {expectCostRouting: true, costRoutingTolerantBucket: '0', costRoutingSensitiveBucket: '8'}\n",
+            [
+                "mine.yaml:3:12: topology.kwokClusters is 90000, but there are 80 Pods",
+                "mine.yaml:4:7: slo.expectCostRouting needs both tiers: seed.spotCount and seed.speculativeCount "
+                "above zero",
+            ],
+        ),
+        ("loadProfile: {seed: 9007199254740992}\n", ["must be from 0 to 9,007,199,254,740,991"]),
+        ("loadProfile: {seed: -1}\n", ["must be from 0 to 9,007,199,254,740,991"]),
+    ],
+)
+def test_the_checks_of_a_profile_tell_everything_that_they_find(
+    tmp_path: Path, fields: str, expected: list[str]
+) -> None:
+    catalog = "cost-routing" if "costRoutingSensitive" in fields else "smoke"
+    rest = f"scale: {{machines: 8, density: 10}}\ncatalog: {{archetypes: {catalog}}}\n"
+    error = refusal(tmp_path / "mine.yaml", HEAD + fields + rest)
+    assert len(error.problems) == len(expected)
+    for problem, sentence in zip(error.problems, expected, strict=True):
+        assert sentence in problem
+
+
+@pytest.mark.parametrize(
+    ("tolerant", "sentence"),
+    [
+        ("cheap", "'cheap' is no penalty bucket; they are unspecified, 0, 0.5, 1, 2"),
+        ("64", "has a penalty in this bucket; it has 0, 8"),
+    ],
+)
+def test_cost_routing_watches_buckets_that_the_catalog_has(tmp_path: Path, tolerant: str, sentence: str) -> None:
+    slo = f"slo: {{expectCostRouting: true, costRoutingTolerantBucket: '{tolerant}', costRoutingSensitiveBucket: '8'}}"
+    error = refusal(tmp_path / "mine.yaml", HEAD + ROUTING + slo)
+    assert [sentence in problem for problem in error.problems] == [True]
+    assert "slo.costRoutingTolerantBucket" in error.problems[0]
+
+
+def test_spellings_of_the_runbook_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        HEAD + "scale: {machines: 1, density: 1}\ncatalog: {archetypes: ''}\ntopology: {coordinatorReplicas: 0}\n"
+    )
+    profile, catalog, _ = read_profile(str(path))
+    assert profile.catalog.archetypes == "realistic"
+    assert catalog == read_profile("50k")[1]
+    assert derive_geometry(profile, read_substrate("embedded")[0]).coordinators == 1
+    assert read_profile("50k.yaml") == read_profile("50k")
+
+
+def test_a_file_here_wins_over_a_profile_that_ships_if_its_ending_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "50k.yaml").write_text(SMOKE)
+    assert read_profile("50k.yaml")[0] == read_profile("smoke")[0]
+    assert read_profile("50k")[0].scale.machines == 50_000
+
+
+ARCHETYPE = """archetypes:
+  - name: web
+    weight: {weight}
+    instanceTypes: [m5.large]
+    zones: [{zone}]
+    resources: {{cpu: "1"}}
+    labelAxes: [{{key: "{key}", count: {count}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"weight": 2**63 - 1}, "weight: must be from 1 to 1,000,000,000"),
+        ({"key": "x" * 64}, "is no name: at most 63 letters"),
+        ({"key": "a/b/c"}, "'a/b' is no DNS subdomain"),
+        ({"key": "-a.com/x"}, "'-a.com' is no DNS subdomain"),
+        ({"key": "a..com/x"}, "'a..com' is no DNS subdomain"),
+        ({"key": "/x"}, "'' is no DNS subdomain"),
+        ({"key": f"{'a.' * 126}aa/x"}, "is no DNS subdomain: at most 253"),
+        ({"key": "x" * 60, "count": 101}, "key: its last value, "),
+        ({"zone": "z" * 60}, "zones[0]: must be 55 letters or shorter"),
+    ],
+)
+def test_labels_follow_kubernetes_rules(tmp_path: Path, changes: dict[str, object], sentence: str) -> None:
+    sound = {"weight": 1, "zone": "a", "key": f"{'a.' * 126}a/{'x' * 60}", "count": 100}
+    path = tmp_path / "mine.yaml"
+    path.write_text(ARCHETYPE.format(**sound))
+    assert check_document(str(path)).endswith("valid catalog")
+    path.write_text(ARCHETYPE.format(**sound | changes))
+    with pytest.raises(InvalidDocument) as caught:
+        check_document(str(path))
+    assert len(caught.value.problems) == 1
+    assert sentence in caught.value.problems[0]
+
+
 def test_a_profile_and_its_catalog_are_refused_together(tmp_path: Path) -> None:
     (tmp_path / "archetypes").mkdir()
     (tmp_path / "archetypes" / "own.yaml").write_text("archetypes:\n  - name: WEB\n")
@@ -238,7 +365,7 @@ def test_a_sound_profile_with_a_broken_catalog_says_whose_fault_it_is(tmp_path: 
         ("catalog: {archetypes: zzzzzz}", "there is no catalog zzzzzz; known are"),
         ("catalog: {archetypes: " + "x" * 5000 + "}", "there is no catalog xxx"),
         ('catalog: {archetypes: "a\\0b"}', "there is no catalog a\\x00b"),
-        ("catalog: {archetypes: 5}", "catalog.archetypes: must be text that is not empty, got 5"),
+        ("catalog: {archetypes: 5}", "catalog.archetypes: must be text, got 5"),
         ("catalog: 5", "mine.yaml:4:10: catalog: must be a map of fields, got 5"),
     ],
 )

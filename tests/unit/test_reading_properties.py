@@ -1,5 +1,6 @@
-"""However a shipped file is spoiled, it is either still a sound document or refused with a place; nothing else."""
+"""However a shipped file is spoiled, it is either a sound document that plans or refused with a place; nothing else."""
 
+import json
 import re
 import tempfile
 from collections.abc import Callable
@@ -11,14 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaletest.errors import UsageError
-from scaletest.model.reading import CATALOGS, PROFILES, SUBSTRATES, InvalidDocument, check_document, read_profile
+from scaletest.model.plan import make_plan
+from scaletest.model.reading import (
+    CATALOGS,
+    PROFILES,
+    SUBSTRATES,
+    InvalidDocument,
+    check_document,
+    read_profile,
+    read_substrate,
+)
+from scaletest.report.plan import full_plan_lines, plan_document
+from tests.unit.plans import LAPTOP
 
 TEXTS = {
     "profile": (PROFILES / "smoke.yaml").read_text(),
     "substrate": (SUBSTRATES / "embedded.yaml").read_text(),
     "catalog": (CATALOGS / "smoke.yaml").read_text(),
 }
+SMOKE_WITH_OWN_CATALOG = TEXTS["profile"].replace("archetypes: smoke", "archetypes: own")
 ODD = [
+    *(str(2**63 - 1), str(2**53), "100000000", "1000000", "1000000000"),
     *("", "~", "null", "no", "on", "true", "010", "08", "0x10", "1:30", "1e3", "1e400", "1.0e+400", ".inf", "-.inf"),
     *(".nan", "9" * 20, "9" * 5000, "-1", "0", "0.5", "1.5", "5", '"5"', "'x", "[]", "{}", "[1, [2]]", "{a: {b: 1}}"),
     *("*x", "&x y", "<<", "? a", "!!int x", "!!python/name:os.system", "!x", "2026-01-01", "|", ">-", "@", "`", "%"),
@@ -92,20 +106,36 @@ mutations = st.one_of(
 )
 
 
-def check(text: str, name: str = "mine.yaml") -> None:
+def check(text: str, what: str = "profile") -> None:
+    """Sound documents plan, all others are refused with a place; nothing else comes out."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
+        path = Path(folder) / "mine.yaml"
+        # A catalog is read through a profile that names it.
+        if what == "catalog":
+            (Path(folder) / "mine.yaml").write_text(SMOKE_WITH_OWN_CATALOG)
+            path = Path(folder) / "archetypes" / "own.yaml"
+            path.parent.mkdir()
         path.write_text(text, newline="")
-        for read in (check_document, read_profile):
+        profile, substrate = ("smoke", str(path)) if what == "substrate" else (f"{folder}/mine.yaml", "embedded")
+        for read in (lambda: check_document(str(path)), lambda: show_plan(profile, substrate)):
             try:
-                read(str(path))
+                read()
             except InvalidDocument as error:
-                assert_tells_where(error, len(text.splitlines()) + 1)
+                assert_tells_where(error, path.name, len(text.splitlines()) + 1)
             except UsageError as error:
                 assert error.message
 
 
-def assert_tells_where(error: InvalidDocument, last_line: int) -> None:
+def show_plan(profile: str, substrate: str) -> None:
+    """Everything that `plan` works out and prints."""
+    profile_model, catalog, profile_name = read_profile(profile)
+    substrate_model, substrate_name = read_substrate(substrate)
+    plan = make_plan(profile_model, profile_name, catalog, substrate_model, substrate_name, this_host=LAPTOP)
+    json.dumps(plan_document(plan), allow_nan=False)
+    assert "\n".join(full_plan_lines(plan))
+
+
+def assert_tells_where(error: InvalidDocument, file: str, last_line: int) -> None:
     headline, *lines = error.message.split("\n")
     assert headline
     assert lines, headline
@@ -114,7 +144,7 @@ def assert_tells_where(error: InvalidDocument, last_line: int) -> None:
         found = re.fullmatch(r"(.+?\.yaml):(\d+):(\d+): \S.*", line)
         assert found or re.fullmatch(r".*\.yaml: and \d+ more", line), line
         assert line.isprintable()
-        if found and found[1].endswith("mine.yaml"):
+        if found and found[1].endswith(file):
             assert 1 <= int(found[2]) <= last_line
             seen.append((found[1], int(found[2]), int(found[3])))
     assert seen == sorted(seen)
@@ -128,7 +158,7 @@ def test_a_spoiled_document_is_sound_or_refused_with_a_place(what: str, changes:
     for change in changes:
         text = change(text)
     # What the disk cannot hold is no file.
-    check(text.encode(errors="replace").decode())
+    check(text.encode(errors="replace").decode(), what)
 
 
 leaves = (
@@ -146,6 +176,23 @@ anything = st.recursive(leaves, lambda below: st.lists(below, max_size=3) | st.d
 @settings(max_examples=50, deadline=None)
 @given(kind=st.sampled_from(["Profile", "Substrate", None]), data=st.dictionaries(names, anything, max_size=8))
 def test_any_data_under_known_names_is_sound_or_refused_with_a_place(kind: str | None, data: dict[str, object]) -> None:
+    what = "substrate" if kind == "Substrate" else "profile"
     if kind:
         data = {**data, "apiVersion": "bigfleet.io/scaletest/v1", "kind": kind}
-    check(yaml.safe_dump(data))
+    check(yaml.safe_dump(data), what)
+
+
+NUMBER = re.compile(r"(?<=: )-?[0-9][0-9.e-]*(?=[,} \n])")
+sizes = st.sampled_from(["0", "1", "2", "0.5", "40", "1000", "100000", "1000000", "100000000", "1000000000"])
+
+
+@pytest.mark.parametrize("what", TEXTS)
+@settings(max_examples=60, deadline=None)
+@given(changes=st.lists(st.tuples(numbers, sizes), min_size=1, max_size=3))
+def test_a_document_of_any_size_plans_or_is_refused(what: str, changes: list[tuple[int, str]]) -> None:
+    text = TEXTS[what]
+    for number, size in changes:
+        found = list(NUMBER.finditer(text))
+        span = found[number % len(found)]
+        text = text[: span.start()] + size + text[span.end() :]
+    check(text, what)

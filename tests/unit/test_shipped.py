@@ -1,6 +1,7 @@
 """What ships: every profile plans and passes preflight, the published figures come out, and each bar can be judged."""
 
 import math
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -21,11 +22,10 @@ from scaletest.model.sizing import allocate_machines, effective_machines, machin
 from scaletest.model.substrate import Substrate
 from scaletest.report.plan import full_plan_lines
 from scaletest.run.gates import all_gates
-from scaletest.run.preflight import refuse_the_impossible, shortage, warnings_of
+from scaletest.run.preflight import refusals_of, refuse_the_impossible, shortage, warnings_of
 from tests.unit.plans import LAPTOP, shipped_plan
 
 FAT, MID, KIND = "example-fat-host", "example-mid-host", "example-kind-laptop"
-LADDER = ("5k", "25k", "50k", "500k", "1m", "5m")
 DEV = ("dev-50", "dev-500", "smoke")
 
 # Nominal machines, ramp, soak, settle budget, cycle bar (spec/harness.md §2.6).
@@ -186,7 +186,7 @@ def test_the_runbooks_example_costs_26_78() -> None:
     plan = shipped_plan("50k", FAT, 90 * 60)
     assert (plan.geometry.kwok_clusters, plan.geometry.hosts) == (200, 21)
     assert plan.cost.soak_usd == 26.78
-    assert any("$26.78 for the soak" in line for line in full_plan_lines(plan, []))
+    assert any("$26.78 for the soak" in line for line in full_plan_lines(plan))
 
 
 def test_realistic_has_the_published_machine_mix() -> None:
@@ -315,7 +315,7 @@ def test_a_shed_may_be_given_back_once_but_not_three_times(name: str, halvings: 
     assert shed < reclaim_bar(name) < 3 * shed
 
 
-@pytest.mark.parametrize("name", [*LADDER, "dev-50", "dev-500"])
+@pytest.mark.parametrize("name", VALUES)
 def test_every_bar_comes_with_its_reason(name: str) -> None:
     path = next(path for path in shipped("profile") if path.stem == name)
     _, _, block = path.read_text().partition("\nslo:\n")
@@ -390,6 +390,18 @@ def test_cost_routing_names_the_penalty_buckets_of_its_catalog_and_each_prefers_
         profile.slo.cost_routing_tolerant_bucket: fleets.SPOT,
         profile.slo.cost_routing_sensitive_bucket: fleets.SPECULATIVE,
     }
+
+
+def test_the_documentations_own_example_plans_as_it_is_written_there(tmp_path: Path) -> None:
+    text = (PROJECT / "docs" / "profiles.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (command,) = re.findall(r"scaletest-runner plan --profile mine.yaml --substrate (\S+)", text)
+    (tmp_path / "mine.yaml").write_text(example)
+    profile, catalog, name = read_profile(str(tmp_path / "mine.yaml"))
+    substrate, where = read_substrate(command)
+    plan = make_plan(profile, name, catalog, substrate, where, this_host=LAPTOP)
+    assert refusals_of(plan) == []
+    assert list(warnings_of(plan)) == []
 
 
 # --- Substrates ------------------------------------------------------------------------------------------------------
