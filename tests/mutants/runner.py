@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from pathlib import Path
 
-from tests.mutants.mutant import PACKAGE, Mutant
+from tests.mutants.mutant import PACKAGE, Mutant, NotApplicable
 
 _LIMIT_SECONDS = 120.0
 _TESTS = PACKAGE.parent / "tests"
@@ -29,6 +29,7 @@ class Fate(Enum):
     SURVIVED = "survived"
     # The test could not run at all, or never ended: a mutant must be a mistake that runs.
     BROKEN = "broken"
+    NOT_APPLICABLE = "not applicable"
 
 
 def prepare() -> None:
@@ -55,7 +56,10 @@ def copied_package() -> Iterator[Path]:
 
 def fate_of(mutant: Mutant) -> Fate:
     with copied_package() as copy:
-        mutant.apply(copy)
+        try:
+            mutant.apply(copy)
+        except NotApplicable:
+            return Fate.NOT_APPLICABLE
         return {0: Fate.SURVIVED, 1: Fate.KILLED}.get(exit_code_of_tests([mutant.killer], copy), Fate.BROKEN)
 
 
@@ -113,7 +117,7 @@ def main(parts: Sequence[str]) -> int:
         fate = fate_of(mutant)
         killed += fate is Fate.KILLED
         if parts or fate is not Fate.KILLED:
-            print(f"{fate.value:9} {mutant.name}  by {mutant.killer.rsplit('::', 1)[-1]}", flush=True)
+            print(f"{fate.value:14} {mutant.name}  by {mutant.killer.rsplit('::', 1)[-1]}", flush=True)
     print(f"{killed} of {len(mutants)} mutants killed, each by the test that is named for it")
     return int(killed < len(mutants))
 
