@@ -1,0 +1,114 @@
+"""`python -m tests.bench.one_shape NAME [CASE…]`: measures one shape in a fresh process and prints one JSON line."""
+
+import ctypes
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.bench.calibration import kernel_ms
+from tests.bench.cases import CASES
+from tests.bench.fleets import SHAPES, Shape, SyntheticFleet
+from tests.bench.stand import Stand
+
+_ROUNDS = 3
+# Runs once before anything is measured: code is loaded, caches of compiled kernels are read.
+_WARM_UP = Shape("warm-up", clusters=2, machines=600, rows=30, plain_machines=20)
+
+
+def measure(shape: Shape, cases: list[str] | None = None) -> dict[str, Any]:
+    """All figures of one shape. Call it in a process that has done nothing else: memory is its growth."""
+    _say(shape, "warm-up")
+    warm = Stand(SyntheticFleet(_WARM_UP))
+    warm.load()
+    warm.settle()
+    for case in CASES.values():
+        case(warm, 0)
+        warm.cycle()
+        warm.recover()
+
+    before = _resident_bytes()
+    stand = Stand(SyntheticFleet(shape))
+    began = time.perf_counter()
+    _say(shape, "loading")
+    stand.load()
+    load_seconds = time.perf_counter() - began
+    _say(shape, f"settling (loaded in {load_seconds:.1f} s)")
+    cycles = stand.settle()
+    figures: dict[str, Any] = {
+        "shape": shape.name,
+        "machines": stand.machines,
+        "clusters": shape.clusters,
+        "needRows": shape.need_rows,
+        "bound": len(stand.bound),
+        "settleCycles": cycles,
+        "loadSeconds": round(load_seconds, 2),
+        "bytesPerMachine": round((_resident_bytes() - before) / stand.machines, 1),
+        "cases": {},
+    }
+    for name in cases or CASES:
+        _say(shape, name)
+        figures["cases"][name] = _measure_case(stand, name)
+    return figures
+
+
+def _measure_case(stand: Stand, name: str) -> dict[str, Any]:
+    rounds, ingest, emit, actions = [], [], [], []
+    disturbs = name != "steady"
+    turn = 0
+    for _ in range(_ROUNDS):
+        times = []
+        kernel = [kernel_ms()]
+        for _ in range(_repetitions(stand.machines, disturbs)):
+            turn += 1
+            stand.ingest_seconds = 0.0
+            CASES[name](stand, turn)
+            ingest.append(stand.ingest_seconds)
+            decisions, seconds = stand.cycle()
+            times.append(seconds)
+            began = time.perf_counter()
+            decided = list(decisions.actions)
+            emit.append(time.perf_counter() - began)
+            actions.append(stand.act(decided))
+            if disturbs:
+                stand.recover()
+            elif decided:
+                raise RuntimeError(f"{stand.synthetic.shape.name}: {len(decided)} actions at steady demand")
+        kernel.append(kernel_ms())
+        rounds.append({"ms": round(1000 * statistics.median(times), 4), "kernelMs": round(statistics.mean(kernel), 3)})
+    return {
+        "rounds": rounds,
+        "repetitions": turn // _ROUNDS,
+        "actions": round(statistics.median(actions)),
+        "ingestMs": round(1000 * statistics.median(ingest), 3),
+        "actionObjectsMs": round(1000 * statistics.median(emit), 3),
+    }
+
+
+def _repetitions(machines: int, disturbs: bool) -> int:
+    """In each round; the largest fleets take seconds to disturb and to settle again."""
+    if machines > 1_000_000:
+        return 1 if disturbs else 5
+    if machines > 100_000:
+        return 3 if disturbs else 9
+    return 5 if disturbs else 15
+
+
+def _resident_bytes() -> int:
+    """What this process has in memory after giving back what it does not use."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _say(shape: Shape, what: str) -> None:
+    sys.stderr.write(f"{shape.name}: {what}\n")
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(SHAPES[sys.argv[1]], sys.argv[2:] or None)))
