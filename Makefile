@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools scaletest plan test test-unit test-integration test-smoke bench lint proto schemas golden lock clean
+.PHONY: help tools scaletest plan test test-unit test-integration test-smoke bench bench-hot prevalidate lint proto schemas golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +35,14 @@ test-integration: tools ## Tests with the real binaries
 test-smoke: tools ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke
 
-bench: tools ## Time from command to Ready, what a KWOK cluster takes, and kwokctl beside it: one JSON line each
+prevalidate: $(READY) ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
+	@$(BIN)/python -m tests.prevalidate
+
+bench: tools ## Command to Ready, a KWOK cluster's footprint, kwokctl beside it, every engine shape: one JSON line each
 	@$(BIN)/python -m tests.bench $(BENCH)
+
+bench-hot: $(READY) ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes
+	@$(BIN)/python -m tests.bench.hot $(BENCH)
 
 lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is current
 	@$(BIN)/ruff check .

@@ -32,6 +32,8 @@ _IDLE_HEADROOM = 0.2
 _UNEVEN = 0.2
 # A gang that does not fold asks for more than one machine and less than two.
 _UNFOLDED_PODS = (_DENSITY + 10, 2 * _DENSITY - 10)
+# Two machines' worth of it fit on one of stateful-db's, so it would fold nevertheless.
+_FITS_ANOTHERS_MACHINE = "memory-cache"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Demand:
     def __init__(self, shape: Shape, archetypes: Sequence[Archetype]) -> None:
         self._shape = shape
         self._plain = list(_shared(_plain_rows(archetypes, shape.aggregated)))
-        self._gangs = list(_shared(_gang_rows(archetypes, training_only=shape.aggregated)))
+        self._gangs = list(_shared(_gang_rows(archetypes, shape)))
         self._vectors: dict[tuple[str, int], Vector] = {}
         if shape.rows < len(self._plain):
             raise ValueError(f"{shape.name}: a cluster sends at least {len(self._plain)} rows")
@@ -233,10 +235,13 @@ def _plain_rows(archetypes: Sequence[Archetype], by_zone: bool) -> Iterator[_Row
                 yield _row(archetype, has_spread, share)
 
 
-def _gang_rows(archetypes: Sequence[Archetype], training_only: bool) -> Iterator[_Row]:
+def _gang_rows(archetypes: Sequence[Archetype], shape: Shape) -> Iterator[_Row]:
     for archetype in archetypes:
-        if archetype.gang is not None and (not training_only or archetype.pods_per_machine(_DENSITY) == 1):
-            yield _row(archetype, False, float(archetype.weight))
+        if archetype.gang is None or (shape.aggregated and archetype.pods_per_machine(_DENSITY) > 1):
+            continue
+        if not shape.folds and archetype.name == _FITS_ANOTHERS_MACHINE:
+            continue
+        yield _row(archetype, False, float(archetype.weight))
 
 
 def _row(archetype: Archetype, has_spread: bool, share: float) -> _Row:

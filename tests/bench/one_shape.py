@@ -43,11 +43,11 @@ def measure(shape: Shape, cases: list[str] | None = None) -> dict[str, Any]:
         "shape": shape.name,
         "machines": stand.machines,
         "clusters": shape.clusters,
-        "needRows": shape.need_rows,
+        "need_rows": shape.need_rows,
         "bound": len(stand.bound),
-        "settleCycles": cycles,
-        "loadSeconds": round(load_seconds, 2),
-        "bytesPerMachine": round((_resident_bytes() - before) / stand.machines, 1),
+        "settle_cycles": cycles,
+        "load_seconds": round(load_seconds, 2),
+        "bytes_per_machine": round((_resident_bytes() - before) / stand.machines, 1),
         "cases": {},
     }
     for name in cases or CASES:
@@ -79,13 +79,13 @@ def _measure_case(stand: Stand, name: str) -> dict[str, Any]:
             elif decided:
                 raise RuntimeError(f"{stand.synthetic.shape.name}: {len(decided)} actions at steady demand")
         kernel.append(kernel_ms())
-        rounds.append({"ms": round(1000 * statistics.median(times), 4), "kernelMs": round(statistics.mean(kernel), 3)})
+        rounds.append({"ms": round(1000 * statistics.median(times), 4), "kernel_ms": round(statistics.mean(kernel), 3)})
     return {
         "rounds": rounds,
         "repetitions": turn // _ROUNDS,
         "actions": round(statistics.median(actions)),
-        "ingestMs": round(1000 * statistics.median(ingest), 3),
-        "actionObjectsMs": round(1000 * statistics.median(emit), 3),
+        "ingest_ms": round(1000 * statistics.median(ingest), 3),
+        "action_objects_ms": round(1000 * statistics.median(emit), 3),
     }
 
 
