@@ -7,6 +7,9 @@ from tests.bench.stand import Stand
 
 _CHURN = 0.02
 _BURST = 1.1
+# Together they ask for this part of the fleet.
+_URGENT = 0.2
+_URGENT_EVERY = 5
 
 
 def _nothing(_stand: Stand, _turn: int) -> None:
@@ -16,7 +19,7 @@ def _nothing(_stand: Stand, _turn: int) -> None:
 def _one_rollup(stand: Stand, turn: int) -> None:
     """One cluster's roll-up brings changes: the most frequent reason for a cycle."""
     ordinal = turn % stand.synthetic.shape.clusters
-    stand.send_one(ordinal, _some_rows(stand, ordinal, turn))
+    stand.send_changed(ordinal, _some_rows(stand, ordinal, turn))
 
 
 def _churn(stand: Stand, turn: int) -> None:
@@ -24,13 +27,21 @@ def _churn(stand: Stand, turn: int) -> None:
     bound = stand.bound
     for machine_id in Random(turn).sample(bound, max(1, round(_CHURN * len(bound)))):
         stand.fail(machine_id)
-    clusters = range(stand.synthetic.shape.clusters)
-    stand.send({ordinal: _some_rows(stand, ordinal, turn) for ordinal in clusters})
+    for ordinal in range(stand.synthetic.shape.clusters):
+        stand.send_changed(ordinal, _some_rows(stand, ordinal, turn))
 
 
 def _burst(stand: Stand, _turn: int) -> None:
     """Every plain row asks for 10 % more."""
     stand.send(level=_BURST)
+
+
+def _preemption(stand: Stand, _turn: int) -> None:
+    """In a few clusters the most important demand asks for more than is free: the others must give way."""
+    shape = stand.synthetic.shape
+    urgent = range(0, shape.clusters, _URGENT_EVERY)
+    for ordinal in urgent:
+        stand.send_urgent(ordinal, _URGENT * shape.machines / len(urgent))
 
 
 def _cold(stand: Stand, _turn: int) -> None:
@@ -44,6 +55,7 @@ CASES: dict[str, Callable[[Stand, int], None]] = {
     "one roll-up": _one_rollup,
     "2 % churn": _churn,
     "10 % burst": _burst,
+    "preemption": _preemption,
     "cold": _cold,
 }
 

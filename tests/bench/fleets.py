@@ -65,13 +65,14 @@ SHAPES = {
         Shape("5k-unfolded", clusters=20, machines=22_500, rows=388, plain_machines=150, folds=False),
         Shape("50k", clusters=200, machines=225_000, rows=212, plain_machines=250),
         Shape("500k-aggregated", clusters=50, machines=500_000, rows=20, plain_machines=1_000, aggregated=True),
+        Shape("500k-full", clusters=50, machines=500_000, rows=20, plain_machines=8_500, aggregated=True),
         Shape("5m", clusters=500, machines=5_000_000, rows=20, plain_machines=1_000, aggregated=True),
         Shape("500k", clusters=2_000, machines=2_530_000, rows=388, plain_machines=230),
     )
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Row:
     """One kind of row that clusters send."""
 
@@ -91,6 +92,8 @@ class Demand:
         self._shape = shape
         self._plain = list(_shared(_plain_rows(archetypes, shape.aggregated)))
         self._gangs = list(_shared(_gang_rows(archetypes, shape)))
+        highest = max(row.profile.priority for row in self._plain)
+        self._urgent = [row for row in self._plain if row.profile.priority == highest]
         self._vectors: dict[tuple[str, int], Vector] = {}
         if shape.rows < len(self._plain):
             raise ValueError(f"{shape.name}: a cluster sends at least {len(self._plain)} rows")
@@ -103,8 +106,14 @@ class Demand:
         """The places of the plain rows in every roll-up."""
         return range(len(self._plain))
 
-    def rollup(self, ordinal: int, changed: frozenset[int] = frozenset(), level: float = 1.0) -> list[Need]:
-        """The needs of one cluster. Rows in `changed` ask for a little else; `level` scales all plain rows."""
+    def rollup(
+        self, ordinal: int, changed: frozenset[int] = frozenset(), level: float = 1.0, urgent_machines: float = 0.0
+    ) -> list[Need]:
+        """The needs of one cluster.
+
+        Rows in `changed` ask for a little else; `level` scales all plain rows; the most important plain rows ask for
+        `urgent_machines` more.
+        """
         cluster = cluster_id(ordinal)
         rng = np.random.Generator(np.random.PCG64([7, ordinal]))
         sizes = 1 + _UNEVEN * (2 * rng.random(len(self._plain)) - 1)
@@ -114,6 +123,8 @@ class Demand:
             machines = row.share * self._shape.plain_machines * float(sizes[index]) * level
             if index in changed:
                 machines *= 1.02
+            if row in self._urgent:
+                machines += urgent_machines / len(self._urgent)
             aggregate = {name: math.ceil(machines * milli) for name, milli in row.machine.items()}
             needs.append(Need(cluster, row.profile, aggregate, row.pod, arrival=arrivals[index]))
         kinds = rng.choice(len(self._gangs), self.gangs_per_cluster, p=[row.share for row in self._gangs]).tolist()

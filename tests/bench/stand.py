@@ -2,10 +2,11 @@
 
 import gc
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from bigfleet.core.machines import UNASSIGNED, CapacityType, Machine, MachineState
+from bigfleet.core.needs import Need
 from bigfleet.engine.decisions import Action, ActionKind, Decisions
 from bigfleet.engine.engine import Engine
 from bigfleet.engine.fleet import Fleet
@@ -17,7 +18,6 @@ _CYCLE_SECONDS = 10.0
 # Longer than any idle hold: what nobody wants is released before a fleet counts as settled.
 _BEYOND_HOLDS_SECONDS = 3600.0
 _MOST_CYCLES = 400
-_NO_ROWS: frozenset[int] = frozenset()
 
 
 class NotSettled(RuntimeError):
@@ -53,17 +53,20 @@ class Stand:
             self._fleet.put(machine)
         self.send()
 
-    def forget_bound(self) -> None:
-        """Drop the stand's own notes, so that they are not taken for the engine's memory."""
-        self._bound.clear()
-
-    def send(self, changed: Mapping[int, frozenset[int]] | None = None, level: float = 1.0) -> None:
-        """Every cluster's roll-up; `changed` has the rows of each that ask for something else than usual."""
+    def send(self, level: float = 1.0) -> None:
+        """Every cluster's roll-up."""
         for ordinal in range(self.synthetic.shape.clusters):
-            self.send_one(ordinal, changed.get(ordinal, _NO_ROWS) if changed else _NO_ROWS, level)
+            self._replace(ordinal, self.synthetic.demand.rollup(ordinal, level=level))
 
-    def send_one(self, ordinal: int, changed: frozenset[int], level: float = 1.0) -> None:
-        needs = self.synthetic.demand.rollup(ordinal, changed, level)
+    def send_changed(self, ordinal: int, changed: frozenset[int]) -> None:
+        """One cluster's roll-up, in which some rows ask for something else than usual."""
+        self._replace(ordinal, self.synthetic.demand.rollup(ordinal, changed))
+
+    def send_urgent(self, ordinal: int, machines: float) -> None:
+        """One cluster's roll-up, in which the most important rows ask for so many machines more."""
+        self._replace(ordinal, self.synthetic.demand.rollup(ordinal, urgent_machines=machines))
+
+    def _replace(self, ordinal: int, needs: list[Need]) -> None:
         began = time.perf_counter()
         self._fleet.replace_needs(cluster_id(ordinal), needs)
         self.ingest_seconds += time.perf_counter() - began

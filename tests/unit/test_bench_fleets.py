@@ -19,6 +19,7 @@ SMALL = Shape("small", clusters=3, machines=2_000, rows=60, plain_machines=60)
         ("5k-unfolded", 22_500, 7_760),
         ("50k", 225_000, 42_400),
         ("500k-aggregated", 500_000, 1_000),
+        ("500k-full", 500_000, 1_000),
         ("5m", 5_000_000, 10_000),
         ("500k", 2_530_000, 776_000),
     ],
@@ -57,6 +58,13 @@ def test_a_burst_raises_the_plain_rows_only() -> None:
     for before, after in zip(demand.rollup(0), demand.rollup(0, level=1.1), strict=True):
         assert (before == after) is (before.profile.same is not None)
         assert covers(after.aggregate, before.aggregate)
+
+
+def test_urgent_demand_is_the_most_important_rows_alone() -> None:
+    demand = SyntheticFleet(SMALL).demand
+    usual, wave = demand.rollup(0), demand.rollup(0, urgent_machines=10)
+    changed = [after.profile.priority for before, after in zip(usual, wave, strict=True) if before != after]
+    assert changed == [1_000_000]
 
 
 @pytest.mark.parametrize("folds", [True, False])

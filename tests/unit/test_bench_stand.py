@@ -44,6 +44,10 @@ def test_a_burst_only_acquires(stand: Stand) -> None:
     assert decided(stand, "10 % burst").keys() <= {ActionKind.BOOTSTRAP, ActionKind.PROVISION}
 
 
+def test_urgent_demand_preempts(stand: Stand) -> None:
+    assert decided(stand, "preemption")[ActionKind.PREEMPT] > 0
+
+
 def test_cold_takes_every_machine_anew(stand: Stand) -> None:
     bound = len(stand.bound)
     acquired = decided(stand, "cold")
