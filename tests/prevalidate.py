@@ -59,7 +59,7 @@ def run(rungs: dict[str, Rung], say: Callable[[str], None]) -> int:
         say(title)
         for check in rung():
             count += 1
-            say(f"  {'✓' if check.passed else '✗'} {check.name:<44} {check.detail}".rstrip())
+            say(f"  {'✓' if check.passed else '✗'} {check.name:<52} {check.detail}".rstrip())
             if not check.passed:
                 failed.append(check)
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
@@ -83,7 +83,7 @@ def preflight() -> Iterator[Check]:
 def closed_loop() -> Iterator[Check]:
     for line in _lines_of("bigfleet.sim.cli", "verify"):
         word, name, *why = line.split("  ", 2)
-        yield Check(f"scenario {name} repeats its golden trace", word == "PASS", " ".join(why))
+        yield Check(f"scenario {name}, as its golden trace", word == "PASS", " ".join(why))
     yield _command("the closed loop stands still, old bugs show", "pytest", "-q", "tests/unit/test_sim_closed_loop.py")
     yield _command(f"soak of {_SOAK_CYCLES} cycles leaks nothing", "bigfleet.sim.cli", "soak", "--cycles", _SOAK_CYCLES)
     for profile in _SIMULATED:
