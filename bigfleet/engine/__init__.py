@@ -11,6 +11,7 @@ from bigfleet.engine.decisions import (
     UnmetReason,
 )
 from bigfleet.engine.engine import Engine
+from bigfleet.engine.fleet import Fleet
 
 __all__ = [
     "Action",
@@ -19,6 +20,7 @@ __all__ = [
     "Decisions",
     "Engine",
     "EngineOptions",
+    "Fleet",
     "NeedView",
     "Shortfall",
     "UnmetReason",

@@ -1,7 +1,7 @@
 """What a cycle decides: actions on machines, and what the shard reports about every need."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -99,13 +99,13 @@ class Decisions:
     """The whole outcome of one cycle."""
 
     # In phase order: Bootstrap and Provision, then Preempt, then Reclaim, then Delete.
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     # Priority descending, then older first; every one of them (a report carries the first hundred).
-    shortfalls: tuple[Shortfall, ...]
+    shortfalls: Sequence[Shortfall]
     # In InspectNeeds order: priority descending, arrival ascending, cluster ascending.
-    views: tuple[NeedView, ...]
+    views: Sequence[NeedView]
     # By cluster, then fingerprint.
-    hints: tuple[CapacityHint, ...]
+    hints: Sequence[CapacityHint]
     # Reclaims that the blast cap deferred to a later cycle.
     reclaims_capped: int
 

@@ -1,21 +1,19 @@
 """The decision engine: inventory and demand in, decisions out (spec/engine.md §3.7)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable
 
-from bigfleet.core.machines import Machine
-from bigfleet.core.needs import Need
+import numpy as np
+
+from bigfleet.engine.acquisition import Short, acquire
+from bigfleet.engine.actions import actions
+from bigfleet.engine.credit import Credits
 from bigfleet.engine.decisions import Decisions, EngineOptions
-from bigfleet.engine.fill import Claims, unfilled
-from bigfleet.engine.fold import fold
-from bigfleet.engine.hints import capacity_hints
+from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.ledger import ShortfallLedger
 from bigfleet.engine.parking import Parking
-from bigfleet.engine.phase1 import acquire_missing, credit
-from bigfleet.engine.phase2 import preempt
-from bigfleet.engine.phase3 import reclaim, release
-from bigfleet.engine.snapshot import Snapshot
-from bigfleet.engine.views import need_views
+from bigfleet.engine.preemption import Preemption, preempt
+from bigfleet.engine.reports import Hints, Views
+from bigfleet.engine.shrinking import Reclaims, Releases, reclaim
 
 
 def _no_lap(_phase: str) -> None:
@@ -23,63 +21,71 @@ def _no_lap(_phase: str) -> None:
 
 
 class Engine:
-    """Decides cycle after cycle. In between it remembers how long gangs and shortfalls have waited, nothing else."""
+    """Decides cycle after cycle. It remembers how long gangs and shortfalls have waited.
+
+    What it remembers of a fleet besides is only a short cut: it decides the same without.
+    """
 
     def __init__(self, options: EngineOptions | None = None) -> None:
         self._options = options or EngineOptions()
         self._parking = Parking(self._options.park_after_cycles, self._options.park_probe_every)
         self._ledger = ShortfallLedger()
+        self._releases = Releases(self._options)
+        self._fleet: Fleet | None = None
 
-    def cycle(
-        self,
-        machines: Mapping[str, Machine],
-        needs: Mapping[str, Sequence[Need]],
-        now: float,
-        idle_since: Mapping[str, float],
-        lap: Callable[[str], None] = _no_lap,
-    ) -> Decisions:
-        """One cycle over a fixed view of the world (spec/engine.md §3.7 steps 2 to 4).
+    def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
+        """One cycle over a fleet that nobody changes meanwhile (spec/engine.md §3.7 steps 2 to 4).
 
-        `needs` has a key for every cluster that has sent a roll-up, even an empty one: nothing is reclaimed from the
-        others. `now` and `idle_since` (by machine id) are in seconds of one clock. `lap` hears of each phase's end:
-        snapread, phase1, phase2, phase3, emit.
+        `now` and the fleet's idle stamps are in seconds of one clock. `lap` hears of each phase's end: snapread, phase1,
+        phase2, phase3, emit.
         """
-        snapshot = Snapshot(machines.values())
-        folded = fold(chain.from_iterable(needs.values()), snapshot)
-        fills = [unfilled(need, snapshot) for need in by_precedence(folded)]
-        for fill in fills:
-            self._parking.stamp(fill)
+        if fleet is not self._fleet:
+            self._fleet, self._credits, self._change = fleet, Credits(fleet), -1
+        fleet.settle()
         lap("snapread")
 
-        claims = Claims()
-        credit(fills, snapshot, claims)
-        acquisitions = acquire_missing(fills, snapshot, claims)
-        self._parking.update(fills)
+        unchanged = fleet.change == self._change and not self._parking.restamped
+        if not unchanged:
+            self._credits.refresh(self._parking)
+            self._short: Short = acquire(fleet, self._credits)
+        short = self._short
         lap("phase1")
 
-        preemption = preempt(fills, snapshot, claims)
+        if not unchanged:
+            self._preemption: Preemption = preempt(fleet, self._credits, short)
+        preemption = self._preemption
         lap("phase2")
 
-        reclaims, capped = reclaim(snapshot, claims, preemption.taken, needs.keys(), self._options.reclaim_cap_fraction)
-        releases = release(snapshot, claims, now, idle_since, self._options)
+        if not unchanged:
+            fraction = self._options.reclaim_cap_fraction
+            self._reclaims: Reclaims = reclaim(fleet, self._credits, preemption.taken, fraction)
+        releases = self._releases.due(fleet, short.taken, now)
+        self._change = fleet.change
         lap("phase3")
 
-        shortfalls = self._ledger.record(preemption.unresolved)
+        shortfalls = self._ledger.record(fleet, short, preemption)
         decisions = Decisions(
-            actions=(*acquisitions, *preemption.actions, *reclaims, *releases),
+            actions=actions(fleet, short, preemption, self._reclaims, releases),
             shortfalls=tuple(shortfalls),
-            views=tuple(need_views(fills, preemption.unresolved, self._ledger)),
-            hints=tuple(capacity_hints(folded, snapshot)),
-            reclaims_capped=capped,
+            views=Views(fleet, self._credits, short, preemption, self._parking, self._ledger.ages).sequence(),
+            hints=Hints(fleet, self._credits).sequence(),
+            reclaims_capped=self._reclaims.capped,
         )
+        self._parking.count(_hopeless(fleet, short))
         lap("emit")
         return decisions
 
 
-def by_precedence(needs: Iterable[Need]) -> list[Need]:
-    """Who is served first: priority, then who came first, then the cluster's id (spec/engine.md §3.6).
-
-    The same order serves credit, acquisition, preemption and the views. What still ties is ordered by fingerprint and
-    group, so that the order of the input never matters.
-    """
-    return sorted(needs, key=lambda need: (-need.profile.priority, need.arrival, *need.key))
+def _hopeless(fleet: Fleet, short: Short) -> list[tuple[str, tuple[str, str]]]:
+    """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
+    found = np.flatnonzero(
+        (fleet.profiles.same_keys[short.profiles] >= 0)
+        & (short.unmet() > 0)
+        & (short.bootstraps + short.provisions == 0)
+        & (short.satisfiable == 0)
+    )
+    gangs = []
+    for number in found.tolist():
+        arrangement = short.arrangements[number]
+        gangs.append((arrangement.block.cluster, arrangement.gang(int(short.rows[number]))))
+    return gangs

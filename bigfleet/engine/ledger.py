@@ -1,36 +1,39 @@
 """The shortfall ledger: demand that can't be met, per fingerprint, and for how long (spec/engine.md §3.12)."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from bigfleet.core.requirements import Profile
-from bigfleet.core.vectors import Vector, add
+import numpy as np
+
+from bigfleet.engine.acquisition import Short
 from bigfleet.engine.decisions import Shortfall
-from bigfleet.engine.phase2 import Unresolved
+from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.preemption import Preemption
 
 
 class ShortfallLedger:
     """Ages of shortfalls, remembered between cycles."""
 
     def __init__(self) -> None:
-        self._ages: dict[str, int] = {}
+        # Replaced, never changed: who looks at a cycle's ages later still sees them.
+        self.ages: Mapping[str, int] = {}
 
-    def age(self, profile: Profile) -> int:
-        return self._ages.get(profile.fingerprint, 0)
-
-    def record(self, unresolved: Iterable[Unresolved]) -> list[Shortfall]:
+    def record(self, fleet: Fleet, short: Short, preemption: Preemption) -> list[Shortfall]:
         """This cycle's shortfalls: deficits of a fingerprint add up, its age grows by one; the others are forgotten.
 
         Sorted by priority, then older first (spec/engine.md §3.12).
         """
-        deficits: dict[str, Vector] = {}
-        profiles: dict[str, Profile] = {}
-        for entry in unresolved:
-            profile = entry.fill.need.profile
-            profiles[profile.fingerprint] = profile
-            deficits[profile.fingerprint] = add(deficits.get(profile.fingerprint, {}), entry.deficit)
-        self._ages = {fingerprint: self._ages.get(fingerprint, 0) + 1 for fingerprint in deficits}
-        shortfalls = (
-            Shortfall(fingerprint, profiles[fingerprint], deficit, self._ages[fingerprint])
-            for fingerprint, deficit in deficits.items()
-        )
+        unresolved = np.flatnonzero((preemption.deficits > 0).any(axis=1))
+        ages: dict[str, int] = {}
+        shortfalls = []
+        for number in np.unique(short.profiles[unresolved]).tolist():
+            profile = fleet.profiles.known[number]
+            if profile is None:
+                continue
+            rows = preemption.deficits[unresolved[short.profiles[unresolved] == number]]
+            # Python's integers: a sum over many rows may be larger than one amount may be.
+            totals = rows.sum(axis=0).tolist() if rows.max() < 2**40 else [sum(column) for column in rows.T.tolist()]
+            fingerprint = profile.fingerprint
+            ages[fingerprint] = self.ages.get(fingerprint, 0) + 1
+            shortfalls.append(Shortfall(fingerprint, profile, fleet.dimensions.read(totals), ages[fingerprint]))
+        self.ages = ages
         return sorted(shortfalls, key=lambda s: (-s.profile.priority, -s.age_cycles, s.fingerprint))

@@ -1,8 +1,11 @@
 """Parking: a gang that can't be placed stops holding a domain's free machines (spec/engine.md §3.9, ADR-0042)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from bigfleet.engine.fill import Fill
+from bigfleet.engine.blocks import Arrangement
+
+# Cluster → (fingerprint, group) → cycles without hope. Texts, because an engine may be given another fleet.
+Waits = Mapping[str, Mapping[tuple[str, str], int]]
 
 
 class Parking:
@@ -11,23 +14,39 @@ class Parking:
     def __init__(self, park_after_cycles: int, probe_every: int) -> None:
         self._park_after_cycles = park_after_cycles
         self._probe_every = probe_every
-        self._hopeless_cycles: dict[tuple[str, str, str], int] = {}
+        # Replaced, never changed: who looks at a cycle's waits later still sees them.
+        self.waits: Waits = {}
+        # Clusters some of whose gangs were parked or unparked by the last count.
+        self.restamped: set[str] = set()
 
-    def stamp(self, fill: Fill) -> None:
-        """Mark a gang that has been hopeless for long, except in cycles in which it probes (spec/engine.md §3.9)."""
-        hopeless = self._hopeless_cycles.get(fill.need.key, 0)
-        if fill.need.profile.same is None or hopeless < self._park_after_cycles:
-            return
-        fill.parked = hopeless % self._probe_every != 0
-        fill.parked_age_cycles = hopeless - self._park_after_cycles + 1
+    def is_parked(self, cycles: int) -> bool:
+        """Hopeless for long, except in cycles in which the gang probes (spec/engine.md §3.9)."""
+        return cycles >= self._park_after_cycles and cycles % self._probe_every != 0
 
-    def update(self, fills: Iterable[Fill]) -> None:
+    def age(self, cycles: int) -> int:
+        """Cycles since the gang was first parked, this one included."""
+        return max(0, cycles - self._park_after_cycles + 1)
+
+    def parked_rows(self, arrangement: Arrangement) -> Iterator[int]:
+        """The rows of a cluster that are parked in this cycle."""
+        waits = self.waits.get(arrangement.block.cluster)
+        if waits:
+            for row in arrangement.gangs.tolist():
+                if self.is_parked(waits.get(arrangement.gang(row), 0)):
+                    yield row
+
+    def count(self, hopeless: Iterable[tuple[str, tuple[str, str]]]) -> None:
         """Count this cycle; a gang that is placed, that acquires or that has gone starts anew (spec/engine.md §3.9)."""
-        self._hopeless_cycles = {
-            fill.need.key: self._hopeless_cycles.get(fill.need.key, 0) + 1 for fill in fills if _hopeless(fill)
+        before = self.waits
+        counted: dict[str, dict[tuple[str, str], int]] = {}
+        for cluster, gang in hopeless:
+            counted.setdefault(cluster, {})[gang] = before.get(cluster, {}).get(gang, 0) + 1
+        self.restamped = {
+            cluster
+            for cluster in before.keys() | counted.keys()
+            if self._parked(before.get(cluster, {})) != self._parked(counted.get(cluster, {}))
         }
+        self.waits = counted
 
-
-def _hopeless(fill: Fill) -> bool:
-    """Unsatisfied, nothing acquired, and no domain that could ever do (spec/engine.md §3.9)."""
-    return fill.need.profile.same is not None and not fill.met and fill.acquired == 0 and not fill.satisfiable
+    def _parked(self, waits: Mapping[tuple[str, str], int]) -> set[tuple[str, str]]:
+        return {gang for gang, cycles in waits.items() if self.is_parked(cycles)}

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bigfleet.core.machines import Machine
-from bigfleet.core.vectors import ReadVector, Vector, add, covers, positive, scaled, subtract
-from bigfleet.engine.fill import Claims, Fill
-from bigfleet.engine.snapshot import Snapshot
+from bigfleet.core.vectors import ReadVector, Vector, add, covers, positive, subtract
+from tests.oracle.fill import Claims, Fill
+from tests.oracle.snapshot import Snapshot
 
 
 @dataclass
 class Domain:
-    """What one value of the Same key has for a gang (the "bucket" of spec/engine.md §3.9)."""
+    """What one value of the Same key has for a gang (the "bucket" of §3.9)."""
 
     value: str
     # Machines that are there for the gang's cluster: creditable without acquiring anything.
@@ -25,37 +25,44 @@ class Domain:
 
 
 class FreeMachines:
-    """Idle and Speculative machines that no earlier gang of the pre-pass counts on (spec/engine.md §3.9)."""
+    """Idle and Speculative machines that no earlier gang of the pre-pass counts on (§3.9 "virtually consume")."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._left = dict(snapshot.free_by_kind)
         self._consumed: set[str] = set()
 
+    def _left(self, fill: Fill) -> list[Machine]:
+        pool = self._snapshot.pool(fill.need.profile.interruption_bucket, fill.usable)
+        return [machine for machine in pool if machine.id not in self._consumed]
+
     def add_to(self, domains: dict[str, Domain], fill: Fill, key: str) -> None:
-        """Count what each domain could still give a gang."""
-        for kind in fill.usable:
-            left = self._left.get(kind, 0)
-            value = self._snapshot.example(kind).attribute(key)
-            if left and value is not None:
+        """§3.9 "add each domain's acquirable Idle+Speculative to count/total"."""
+        for machine in self._left(fill):
+            value = machine.attribute(key)
+            if value is not None:
                 domain = domains.setdefault(value, Domain(value))
-                domain.count += left
-                domain.total = add(domain.total, scaled(self._snapshot.example(kind).allocatable, left))
+                domain.count += 1
+                domain.total = add(domain.total, machine.allocatable)
 
     def consume(self, fill: Fill, key: str) -> None:
-        """Set aside what the gang will acquire in its domain: later gangs rank without it (spec/engine.md §3.9)."""
+        """§3.9 "virtually consume that domain's acquirables so later gangs rank honestly".
+
+        As many of them as the gang will acquire, in the order in which it will.
+        """
         missing = fill.missing
-        for machine in self._snapshot.pool(fill.need.profile.interruption_bucket, fill.usable):
+        for machine in self._left(fill):
             if not missing:
                 return
-            if machine.id not in self._consumed and machine.attribute(key) == fill.domain:
+            if machine.attribute(key) == fill.domain:
                 self._consumed.add(machine.id)
-                self._left[self._snapshot.kind(machine)] -= 1
                 missing = positive(subtract(missing, machine.allocatable))
 
 
 def credit_gang(creditable: Iterable[Machine], free: FreeMachines, fill: Fill, claims: Claims, key: str) -> None:
-    """Choose a gang's domain and claim what is there for it, the gang's own machines first (spec/engine.md §3.9)."""
+    """§3.9 "Same Need": choose a domain and claim what is there for it, "gang's own machines first (stable partition)".
+
+    "No bucket at all ⇒ nothing recorded."
+    """
     domains: dict[str, Domain] = {}
     for machine in creditable:
         _add_member(domains, machine, fill, key)
@@ -75,6 +82,7 @@ def credit_gang(creditable: Iterable[Machine], free: FreeMachines, fill: Fill, c
 
 
 def _add_member(domains: dict[str, Domain], machine: Machine, fill: Fill, key: str) -> None:
+    """§3.9 "count, creditable count, total, creditable total, own total"."""
     value = machine.attribute(key)
     if value is None:
         return
@@ -88,13 +96,13 @@ def _add_member(domains: dict[str, Domain], machine: Machine, fill: Fill, key: s
 
 
 def _is_own(machine: Machine, fill: Fill) -> bool:
-    """Acquired for this gang: the same fingerprint and the same group (ADR-0051)."""
+    """§3.9 "own = same fingerprint AND group" (ADR-0051)."""
     assignment = machine.assignment
     return assignment.fingerprint == fill.need.profile.fingerprint and assignment.group == fill.need.group
 
 
 def _rank(domain: Domain, want: ReadVector) -> tuple[int, float, float, float, int, str]:
-    """The seven steps of the choice as one key: the smallest wins (spec/engine.md §3.9).
+    """The seven steps of §3.9 "Choose one bucket" as one key: the smallest wins.
 
     Step 5 (creditable coverage) decides only among domains that can't satisfy: among the others step 2 already did.
     """
@@ -105,10 +113,10 @@ def _rank(domain: Domain, want: ReadVector) -> tuple[int, float, float, float, i
 
 
 def coverage(have: ReadVector, want: ReadVector) -> float:
-    """How much of what is wanted is there: each wanted dimension adds at most 1 (spec/engine.md §3.9 step 2)."""
+    """§3.9 step 2 "sum over needed dims of min(1, have/want)", in the order of the dimensions' names."""
     return sum(min(1.0, have.get(name, 0) / want[name]) for name in sorted(want) if want[name] > 0)
 
 
 def _commitment(have: ReadVector, want: ReadVector) -> float:
-    """Coverage without the cap: the larger, the more would lie idle (spec/engine.md §3.9 step 4)."""
+    """§3.9 step 4 "uncapped total score (least over-commit)": the larger, the more would lie idle."""
     return sum(have.get(name, 0) / want[name] for name in sorted(want) if want[name] > 0)

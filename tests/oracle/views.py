@@ -3,18 +3,19 @@
 from collections.abc import Iterable
 
 from bigfleet.engine.decisions import NeedView, UnmetReason
-from bigfleet.engine.fill import Fill
-from bigfleet.engine.ledger import ShortfallLedger
-from bigfleet.engine.phase2 import Unresolved
+from tests.oracle.fill import Fill
+from tests.oracle.ledger import ShortfallLedger
+from tests.oracle.phase2 import Unresolved
 
 
 def need_views(fills: Iterable[Fill], unresolved: Iterable[Unresolved], ledger: ShortfallLedger) -> list[NeedView]:
-    """One row per need, in the order of the needs (spec/engine.md §2.5)."""
+    """§2.5 "Rows ordered priority desc, arrival asc, cluster asc": the order of the fills."""
     exhausted = {entry.fill for entry in unresolved if entry.some_victims}
     return [_view(fill, unmet_reason(fill, fill in exhausted), ledger) for fill in fills]
 
 
 def _view(fill: Fill, reason: UnmetReason, ledger: ShortfallLedger) -> NeedView:
+    """§2.5 "NeedView"; parked_age_cycles is filled, which the reference does not [GAP]."""
     return NeedView(
         need=fill.need,
         satisfied=fill.met,
@@ -32,7 +33,7 @@ def _view(fill: Fill, reason: UnmetReason, ledger: ShortfallLedger) -> NeedView:
 
 
 def unmet_reason(fill: Fill, preemption_exhausted: bool) -> UnmetReason:
-    """The first that applies: topology, supply, preemption, priority (spec/engine.md §2.5)."""
+    """§2.5 "Derivation order": satisfied, topology, supply "in any state", preemption, priority."""
     if fill.met:
         return UnmetReason.UNSPECIFIED
     if fill.need.profile.same is not None and (fill.parked or fill.domain is None or not fill.satisfiable):

@@ -1,18 +1,17 @@
 """Phase 1: credit every need with the capacity that is bound, then acquire what is missing (spec/engine.md §3.9)."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from bigfleet.core.machines import Machine
-from bigfleet.engine.acquire import acquire
 from bigfleet.engine.decisions import Action, ActionKind
-from bigfleet.engine.domains import FreeMachines, credit_gang
-from bigfleet.engine.fill import Claims, Fill
-from bigfleet.engine.snapshot import Snapshot
+from tests.oracle.acquire import acquire
+from tests.oracle.domains import FreeMachines, credit_gang
+from tests.oracle.fill import Claims, Fill
+from tests.oracle.snapshot import Snapshot
 
 
 def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
-    """The pre-pass: attribute bound capacity to needs, the most important need first (spec/engine.md §3.9)."""
+    """§3.9 "Pre-pass (single-threaded, priority-descending stable): the only supply attribution in the engine"."""
     free = FreeMachines(snapshot)
     for fill in fills:
         same = fill.need.profile.same
@@ -23,7 +22,7 @@ def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
 
 
 def credit_plain(creditable: Iterator[Machine], fill: Fill, claims: Claims) -> None:
-    """Claim until the aggregate is covered, each machine with all it has (spec/engine.md §3.9, ADR-0045)."""
+    """§3.9 "Plain Need: … claim; remaining −= full allocatable; stop when zero" (ADR-0045)."""
     for machine in creditable:
         if fill.met:
             return
@@ -31,15 +30,21 @@ def credit_plain(creditable: Iterator[Machine], fill: Fill, claims: Claims) -> N
 
 
 def _creditable(fill: Fill, snapshot: Snapshot, claims: Claims) -> Iterator[Machine]:
-    """Capacity counts if bound to the need's cluster, or if it is being created for the need (ADR-0045, ADR-0052)."""
+    """§3.9 "Capacity counts iff bound — bound = Configured|Configuring (+ own Creating)" (ADR-0045, ADR-0052).
+
+    "Skip claimed, non-matching or not covering min_unit."
+    """
     need = fill.need
-    for machine in chain(snapshot.bound(need.cluster), snapshot.creating(need.profile, need.group)):
-        if snapshot.kind(machine) in fill.usable and machine not in claims:
+    for machine in (*snapshot.bound(need.cluster), *snapshot.creating(need.profile, need.group)):
+        if machine.id in fill.usable and machine not in claims:
             yield machine
 
 
 def acquire_missing(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> list[Action]:
-    """Free machines for what is still missing, in order of precedence, as actions (spec/engine.md §3.9)."""
+    """§3.9 "Acquisition: every Need with residual deficit", in one pass by (priority desc, arrival asc, cluster asc).
+
+    "Parked Need: acquire nothing."
+    """
     actions: list[Action] = []
     for fill in fills:
         if fill.met or fill.parked:
@@ -51,5 +56,6 @@ def acquire_missing(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -
 
 
 def _action(kind: ActionKind, machine: Machine, fill: Fill) -> Action:
+    """§3.9 "Output: actions (…; carry source profile+group)"; the reason is §3.5's."""
     need = fill.need
     return Action(kind, machine.id, need.cluster, "phase1", profile=need.profile, group=need.group)

@@ -1,26 +1,26 @@
-"""Spread: a need's machines are taken evenly over the values of its topology keys (spec/engine.md §3.9)."""
+"""Spread: a need's machines are taken evenly over the values of its topology keys (spec/engine.md §3.9, ADR 3)."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.requirements import Profile, Spread, WhenUnsatisfiable
-from bigfleet.engine.fill import Claims, Fill
-from bigfleet.engine.snapshot import Snapshot, speculative_cost
+from tests.oracle.fill import Claims, Fill
+from tests.oracle.snapshot import Snapshot, speculative_cost
 
 # One value per spread term: machines of a cell are alike to the spread.
 Cell = tuple[str, ...]
 
 
 def binding_terms(profile: Profile) -> Sequence[Spread]:
-    """The terms that limit acquisition: DoNotSchedule ones, unless Same wins over them (spec/engine.md §3.9)."""
+    """§3.9 "DoNotSchedule spread (Same wins if both)"."""
     if profile.same is not None:
         return ()
     return [term for term in profile.spread if term.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]
 
 
 def acquire_spread(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """Take the cheapest machine of a cell that is not ahead of others, Idle first (spec/engine.md §3.9)."""
+    """§3.9 "repeatedly take the cheapest head among domains …, tie by value", Idle first."""
     balance = Balance(fill, snapshot)
     bucket = fill.need.profile.interruption_bucket
 
@@ -36,13 +36,13 @@ def acquire_spread(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
 
 
 class Balance:
-    """How many of a need's machines each domain has, and where one more may go."""
+    """How many of a need's machines each domain has, and where one more may go (§3.9)."""
 
     def __init__(self, fill: Fill, snapshot: Snapshot) -> None:
-        """Domains of the pool count even if all their machines are taken; what the need holds counts from the start.
+        """§3.9 "min counts every domain seen in the pool (incl. exhausted ones)".
 
-        The spec does not count what is held (§11.10). It must: a lost machine would be replaced in the wrong domain,
-        and its pod would never bind under DoNotSchedule.
+        What the need holds counts from the start (ADR 3; §11 item 10): a lost machine would else be replaced in the
+        wrong domain, and its pod would never bind under DoNotSchedule.
         """
         self._terms = binding_terms(fill.need.profile)
         self._counts: list[Counter[str]] = [Counter() for _ in self._terms]
@@ -57,7 +57,7 @@ class Balance:
                     counts[value] += weight
 
     def in_turn(self, ranked: Sequence[Machine]) -> Iterator[Machine]:
-        """Machines for the need, each counted: always the first in rank of those whose cell is not ahead.
+        """Machines for the need, each counted: always the first in rank of those whose cell is not ahead (§3.9).
 
         The scheduler would not use a machine that lacks one of the keys, so these are left out.
         """
@@ -74,12 +74,12 @@ class Balance:
             yield machine
 
     def cell(self, machine: Machine) -> Cell | None:
-        """The machine's value for every term; None if it lacks one."""
+        """The machine's value for every term (ADR 3: all hold at once); None if it lacks one."""
         values = [machine.attribute(term.topology_key) for term in self._terms]
         return None if None in values else tuple(value for value in values if value is not None)
 
     def _allows(self, cell: Cell) -> bool:
-        """Whether each of the cell's domains has at most min + skew − 1 machines (spec/engine.md §3.9)."""
+        """§3.9 "domains whose count ≤ min+skew−1 (skew ≥1)", for every term."""
         return all(
             counts[value] <= min(counts.values()) + max(1, term.max_skew) - 1
             for term, counts, value in zip(self._terms, self._counts, cell, strict=True)

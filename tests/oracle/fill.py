@@ -1,4 +1,4 @@
-"""How far each need is filled in this cycle, and which machine serves which need."""
+"""How far each need is filled in this cycle, and which machine serves which need (spec/engine.md §3.9)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.vectors import Vector, is_zero, positive, subtract
-from bigfleet.engine.snapshot import Kinds, Snapshot, smallest_useful_machine
+from tests.oracle.snapshot import Snapshot, Usable, smallest_useful_machine
 
 
 @dataclass(eq=False)
@@ -14,29 +14,31 @@ class Fill:
     """One need's way through a cycle: what is still missing, and what was found for it."""
 
     need: Need
-    usable: Kinds
+    usable: Usable
     missing: Vector
-    # The gang has waited too long for a domain: it keeps what it has and acquires nothing (spec/engine.md §3.9).
+    # §3.9 "Parking": the gang keeps what it has and acquires nothing.
     parked: bool = False
     parked_age_cycles: int = 0
     credited: list[Machine] = field(default_factory=list)
     bootstraps: list[Machine] = field(default_factory=list)
     provisions: list[Machine] = field(default_factory=list)
-    # The one domain of a gang in this cycle, and whether all there is in it would cover the gang.
+    # §3.9 "Record (domain, satisfiable?) for the Need".
     domain: str | None = None
     satisfiable: bool = False
 
     @property
     def met(self) -> bool:
+        """§3.1 "isZero: no positive dimension"."""
         return is_zero(self.missing)
 
     @property
     def acquired(self) -> int:
+        """§3.9 "acquired 0": what the parking counter asks for."""
         return len(self.bootstraps) + len(self.provisions)
 
 
 class Claims:
-    """Who holds which machine in this cycle. A machine serves one need, with all it has (spec/engine.md §3.9)."""
+    """Who holds which machine: §3.9 "one machine serves exactly one Need per cycle"."""
 
     def __init__(self) -> None:
         self._holders: dict[str, Fill] = {}
@@ -48,7 +50,7 @@ class Claims:
         return self._holders.get(machine.id)
 
     def claim(self, machine: Machine, fill: Fill) -> None:
-        """Give a machine to a need: Idle is bootstrapped, Speculative provisioned, anything else already there."""
+        """§3.9 "claim; remaining −= full allocatable"; "Idle claim→Bootstrap, Speculative claim→Provision"."""
         self._holders[machine.id] = fill
         if machine.state is MachineState.IDLE:
             fill.bootstraps.append(machine)
@@ -59,12 +61,12 @@ class Claims:
         fill.missing = positive(subtract(fill.missing, machine.allocatable))
 
     def free_pool(self, snapshot: Snapshot, fill: Fill) -> Iterator[Machine]:
-        """The machines that a need may still acquire, in the order of acquisition."""
+        """The machines that a need may still acquire, in the order of acquisition (§3.9)."""
         pool = snapshot.pool(fill.need.profile.interruption_bucket, fill.usable)
         return (machine for machine in pool if machine.id not in self._holders)
 
 
 def unfilled(need: Need, snapshot: Snapshot) -> Fill:
-    """A need at the start of a cycle."""
+    """§3.9 "For each Need, remaining = aggregate"."""
     usable = snapshot.usable(need.profile, smallest_useful_machine(need))
     return Fill(need, usable, missing=positive(need.aggregate))

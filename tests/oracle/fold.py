@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 
+from bigfleet.core.machines import MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import Profile
 from bigfleet.core.vectors import positive, scaled
-from bigfleet.engine.snapshot import Snapshot
+from tests.oracle.snapshot import Snapshot
 
 _Value = tuple[tuple[str, int], ...]
 
 
 def fold(needs: Iterable[Need], snapshot: Snapshot) -> list[Need]:
-    """The needs with every foldable gang merged into a plain need (spec/engine.md §3.8).
+    """§3.8 "Foldable Needs with equal (cluster, profile-without-Same fingerprint, aggregate value) merge".
 
-    What passes through comes first, in the order given; then the folded, by cluster, fingerprint and aggregate.
+    "Output order: pass-through first (input order), then folded sorted by (cluster, fp, aggregate)."
     """
     passed: list[Need] = []
     classes: dict[tuple[str, str, _Value], list[Need]] = {}
@@ -32,25 +32,29 @@ def fold(needs: Iterable[Need], snapshot: Snapshot) -> list[Need]:
 
 
 def _value(need: Need) -> _Value:
-    """An aggregate as something that compares and sorts."""
+    """§3.8 "aggregate value": what compares and sorts. A dimension of zero asks for nothing (§3.1)."""
     return tuple(sorted(positive(need.aggregate).items()))
 
 
 def _one_machine_takes_all(gang: Need, plain: Profile, snapshot: Snapshot) -> bool:
-    """Whether a machine that matches the gang covers its aggregate: one of its cluster's, or a free one (§3.8).
+    """§3.8 "foldable iff some machine matching its profile covers its whole aggregate".
 
-    A machine being created for the folded gang counts too, which the spec does not say: otherwise a gang whose last
-    possible host is on its way would unfold, lose sight of that host and acquire others.
+    "The cluster's own Configured/Configuring, or any Idle/Speculative in the shard." A machine being created for the
+    folded gang counts too (ADR 6): otherwise a gang whose last possible host is on its way would unfold, lose sight of
+    that host and acquire others.
     """
     whole = snapshot.usable(gang.profile, positive(gang.aggregate))
-    if not whole.isdisjoint(snapshot.free_by_kind):
-        return True
-    own = chain(snapshot.bound(gang.cluster), snapshot.creating(plain, ""))
-    return any(snapshot.kind(machine) in whole for machine in own)
+    hosts = [
+        *snapshot.bound(gang.cluster),
+        *snapshot.in_state(MachineState.IDLE),
+        *snapshot.in_state(MachineState.SPECULATIVE),
+        *snapshot.creating(plain, group=""),
+    ]
+    return any(machine.id in whole for machine in hosts)
 
 
 def _merged(gangs: Sequence[Need]) -> Need:
-    """Equal gangs as one plain need, each of whose machines takes at least one whole gang (spec/engine.md §3.8)."""
+    """§3.8 "Same stripped, aggregate = one × count, min_unit = one gang's aggregate, earliest arrival, no group"."""
     one = gangs[0]
     return replace(
         one,

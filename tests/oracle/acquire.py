@@ -5,13 +5,13 @@ from collections.abc import Iterable
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.vectors import Vector, add, covers
-from bigfleet.engine.fill import Claims, Fill
-from bigfleet.engine.snapshot import Snapshot
-from bigfleet.engine.spread import acquire_spread, binding_terms
+from tests.oracle.fill import Claims, Fill
+from tests.oracle.snapshot import Snapshot
+from tests.oracle.spread import acquire_spread, binding_terms
 
 
 def acquire(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """Take free machines until the need is met or nothing fits: Idle first, then Speculative (spec/engine.md §3.9)."""
+    """§3.9: Same, DoNotSchedule spread "(Same wins if both)", or plain: "cheapest unclaimed first"."""
     same = fill.need.profile.same
     if same is not None:
         acquire_in_one_domain(fill, same.key, snapshot, claims)
@@ -22,7 +22,7 @@ def acquire(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
 
 
 def take(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
-    """Claim machines in the given order until the need is met."""
+    """§3.9 "in pool order until covered"; "partial-fill" when it never is."""
     for machine in machines:
         if fill.met:
             return
@@ -30,16 +30,17 @@ def take(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
 
 
 def acquire_in_one_domain(fill: Fill, key: str, snapshot: Snapshot, claims: Claims) -> None:
-    """A gang takes machines of its chosen domain only; without one it chooses among what is free (§3.9)."""
+    """§3.9 "Same with recorded domain: take matching machines of that domain in pool order until covered"."""
     if fill.domain is None:
         fill.domain = _domain_of_free_machines(fill, key, snapshot, claims)
     take((m for m in claims.free_pool(snapshot, fill) if m.attribute(key) == fill.domain), fill, claims)
 
 
 def _domain_of_free_machines(fill: Fill, key: str, snapshot: Snapshot, claims: Claims) -> str | None:
-    """A domain that covers the need (cheapest head first), else the one with most machines (spec/engine.md §3.9).
+    """§3.9 "Same without domain: group pool by key; prefer a bucket whose total covers the deficit …".
 
-    Idle machines choose if there are any, for that state is tried first.
+    "… (cheapest head price, then value), else most available (then cheapest head, value)." Idle machines choose if
+    there are any, for that state is tried first.
     """
     by_domain: dict[MachineState, dict[str, list[Machine]]] = defaultdict(lambda: defaultdict(list))
     for machine in claims.free_pool(snapshot, fill):

@@ -5,17 +5,18 @@ from collections.abc import Collection, Mapping
 
 from bigfleet.core.machines import MachineState
 from bigfleet.engine.decisions import Action, ActionKind, EngineOptions
-from bigfleet.engine.fill import Claims
-from bigfleet.engine.phase2 import LONGEST_GRACE_SECONDS
-from bigfleet.engine.snapshot import Snapshot
+from tests.oracle.fill import Claims
+from tests.oracle.phase2 import LONGEST_GRACE_SECONDS
+from tests.oracle.snapshot import Snapshot
 
 
 def reclaim(
     snapshot: Snapshot, claims: Claims, preempted: Collection[str], reported: Collection[str], cap_fraction: float
 ) -> tuple[list[Action], int]:
-    """Reclaims of what Phase 1 left unclaimed, and how many of them the cap put off (spec/engine.md §3.11, §3.18).
+    """§3.11 "Emit Reclaim for every Configured machine not in the claimed set, in keep order".
 
-    A cluster that has not sent a roll-up yet has not said what it needs: nothing is taken from it (first-roll-up gate).
+    "Clusters in id order; skip clusters that never sent a roll-up (first-rollup gate)." §3.18 rail 1: "per cluster per
+    cycle; head of emission kept, rest deferred"; the second result says how many. §3.4 "Voluntary reclaim grace".
     """
     actions: list[Action] = []
     capped = 0
@@ -34,14 +35,17 @@ def reclaim(
 
 
 def reclaim_cap(configured: int, fraction: float) -> int:
-    """The most machines that one cluster may lose in one cycle: at least one (spec/engine.md §3.4); 0 = no cap."""
+    """§3.4 "Reclaim cap = max(1, floor(0.05 × Configured in cluster))"; §3.18 "0=off"."""
     return max(1, math.floor(fraction * configured)) if fraction > 0 else configured
 
 
 def release(
     snapshot: Snapshot, claims: Claims, now: float, idle_since: Mapping[str, float], options: EngineOptions
 ) -> list[Action]:
-    """Delete free machines that nobody has wanted for longer than their hold (spec/engine.md §3.11)."""
+    """§3.11 "Release: every Idle machine (id order) not claimed, of a releasable type, … older than its hold ⇒ Delete".
+
+    The holds are design.md §4's. A machine without a stamp is never released.
+    """
     return [
         Action(ActionKind.DELETE, machine.id, "", "phase3.release")
         for machine in snapshot.in_state(MachineState.IDLE)

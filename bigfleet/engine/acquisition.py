@@ -1,0 +1,185 @@
+"""Acquisition: free machines for what credit left short, in order of precedence (spec/engine.md §3.9)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigfleet.core.requirements import Profile
+from bigfleet.engine.blocks import Arrangement
+from bigfleet.engine.credit import Credited, Credits, value_order
+from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.growing import Flags, Ints, Longs
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The spread terms of all profiles: those of profile p are at starts[p]:starts[p + 1]."""
+
+    starts: Longs
+    keys: Ints
+    skews: Longs
+    # Where in a row's balance the counts of a term begin, and how many values it has.
+    offsets: Longs
+    sizes: Longs
+
+    @classmethod
+    def of(cls, fleet: Fleet) -> "Terms":
+        terms = fleet.profiles.terms
+        flat = [term for one in terms for term in one]
+        keys = np.array([key for key, _skew in flat], np.int32)
+        sizes = np.array([len(fleet.kinds.values[key].texts) for key in keys.tolist()], np.int64)
+        starts = np.cumsum([0] + [len(one) for one in terms]).astype(np.int64)
+        before = np.cumsum(np.append(0, sizes))[:-1] if flat else np.zeros(0, np.int64)
+        firsts = np.repeat(starts[:-1], np.diff(starts))
+        return cls(starts, keys, np.array([skew for _key, skew in flat], np.int64), before - before[firsts], sizes)
+
+    def room(self, profile: int) -> int:
+        return int(self.sizes[self.starts[profile] : self.starts[profile + 1]].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Short:
+    """The rows that credit left short, in order of precedence, and what became of them."""
+
+    clusters: Ints
+    # The row within its cluster's arrangement.
+    rows: Ints
+    arrangements: list[Arrangement]
+    profiles: Ints
+    priorities: Longs
+    parked: Flags
+    units: Longs
+    missing: Longs
+    credited: Longs
+    domains: Ints
+    satisfiable: Flags
+    # Whether any machine at all is of use to the row.
+    usable: Flags
+    bootstraps: Ints
+    provisions: Ints
+    # Counts of a spread row's machines by value, −1 = a value that nobody saw: from balance_of[row] on.
+    balance_of: Longs
+    balances: Longs
+    terms: Terms
+    # Machines that were taken: Bootstraps of the first row, then its Provisions, then the next row's.
+    machines: Ints
+    # How many of each pool were taken: [Idle or Speculative, kind].
+    taken: Longs
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def unmet(self) -> Flags:
+        return (self.missing > 0).any(axis=1).astype(np.uint8)
+
+    def profile(self, fleet: Fleet, number: int) -> Profile:
+        profile = fleet.profiles.known[int(self.profiles[number])]
+        if profile is None:
+            raise LookupError(f"short row {number} has no profile")
+        return profile
+
+
+def acquire(fleet: Fleet, credits: Credits) -> Short:
+    """Let short rows take free machines; those that are met by what is being created for them need none."""
+    from bigfleet.engine.kernels import acquire as kernel
+    from bigfleet.engine.kernels import credit
+
+    short = _gather(fleet, credits)
+    kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
+    if not len(short):
+        return short
+    creating = _creating_of(fleet, short)
+    if (creating >= 0).any():
+        credit.credit_creating(
+            short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts, index.sizes,
+            profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts, terms.keys,
+            terms.offsets, short.balance_of, short.balances,
+        )  # fmt: skip
+    out = np.empty(int(credits.free.sum()), np.int32)
+    rank_starts, value_ranks = value_order(fleet)
+    count = kernel.acquire(
+        short.profiles, short.parked, short.units, short.missing, short.domains, short.usable, short.bootstraps,
+        short.provisions, short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets,
+        terms.sizes, index.rows, index.starts, index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable,
+        kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
+        profiles.kind_starts, profiles.kind_lists, kinds.machines, rank_starts, value_ranks, short.taken, out,
+    )  # fmt: skip
+    object.__setattr__(short, "machines", out[:count].copy())
+    return short
+
+
+def _gather(fleet: Fleet, credits: Credits) -> Short:
+    clusters = sorted(credits.short)
+    known: list[Credited] = [credits.by_cluster[cluster] for cluster in clusters]
+    counts = [len(one.short) for one in known]
+    owners = np.repeat(np.arange(len(known)), counts)
+    width = fleet.dimensions.width
+
+    def column(name: str, dtype: type, of: str = "credited") -> np.ndarray:  # type: ignore[type-arg]
+        parts = [getattr(one if of == "credited" else one.arrangement, name)[one.short] for one in known]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+    rows = np.concatenate([one.short for one in known]) if known else np.zeros(0, np.int32)
+    priorities = column("priorities", np.int64, "arrangement")
+    arrivals = column("arrivals", np.float64, "arrangement")
+    numbers = np.array(clusters, np.int32)[owners] if known else np.zeros(0, np.int32)
+    order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, -priorities))
+    profiles = column("profiles", np.int32, "arrangement")[order]
+    terms = Terms.of(fleet)
+    balance_of, balances = _balances(credits, terms, numbers[order], rows[order], profiles, fleet)
+    return Short(
+        clusters=numbers[order],
+        rows=rows[order],
+        arrangements=[known[owner].arrangement for owner in owners[order].tolist()],
+        profiles=profiles,
+        priorities=priorities[order],
+        parked=column("parked", np.uint8)[order],
+        units=column("units", np.int64, "arrangement")[order].reshape(-1, width),
+        missing=column("missing", np.int64)[order].reshape(-1, width),
+        credited=column("credited", np.int64)[order],
+        domains=column("domains", np.int32)[order],
+        satisfiable=column("satisfiable", np.uint8)[order],
+        usable=np.zeros(len(order), np.uint8),
+        bootstraps=np.zeros(len(order), np.int32),
+        provisions=np.zeros(len(order), np.int32),
+        balance_of=balance_of,
+        balances=balances,
+        terms=terms,
+        machines=np.zeros(0, np.int32),
+        taken=np.zeros_like(credits.free),
+    )
+
+
+def _balances(
+    credits: Credits, terms: Terms, clusters: Ints, rows: Ints, profiles: Ints, fleet: Fleet
+) -> tuple[Longs, Longs]:
+    """Where each spread row's machines are already (ADR 3)."""
+    balance_of = np.full(len(rows), -1, np.int64)
+    parts: list[Longs] = []
+    used = 0
+    spread = np.flatnonzero(np.diff(terms.starts)[profiles]) if len(rows) else np.zeros(0, np.int64)
+    for number in spread.tolist():
+        profile = int(profiles[number])
+        balance = np.full(terms.room(profile), -1, np.int64)
+        kinds = credits.held_kinds(int(clusters[number]), int(rows[number]))
+        for term in range(int(terms.starts[profile]), int(terms.starts[profile + 1])):
+            values = fleet.kinds.attributes[terms.keys[term], kinds]
+            counts = np.bincount(values[values >= 0], minlength=int(terms.sizes[term]))
+            first = int(terms.offsets[term])
+            part = balance[first : first + len(counts)]
+            part[counts > 0] = counts[counts > 0]
+        balance_of[number] = used
+        used += len(balance)
+        parts.append(balance)
+    return balance_of, np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _creating_of(fleet: Fleet, short: Short) -> Ints:
+    """The segment of what is being created for each plain row; gangs have had theirs."""
+    segments = np.full(len(short), -1, np.int32)
+    if fleet.creating:
+        plain = np.flatnonzero(fleet.profiles.same_keys[short.profiles] < 0).tolist()
+        for number in plain:
+            group = int(short.arrangements[number].groups[short.rows[number]])
+            segments[number] = fleet.creating.get((int(short.profiles[number]), group), -1)
+    return segments

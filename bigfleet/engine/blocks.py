@@ -1,0 +1,217 @@
+"""One cluster's needs in columns, and how they are arranged once it is known which gangs fold (spec/engine.md §3.8)."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigfleet.core.needs import Need
+from bigfleet.core.vectors import ReadVector
+from bigfleet.engine.dimensions import SATURATED, Dimensions, rescaled
+from bigfleet.engine.growing import Flags, Floats, Ints, Longs
+from bigfleet.engine.profiles import Profiles
+from bigfleet.engine.texts import Texts
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """The needs of a cluster after folding, in order of precedence. Never changed once made."""
+
+    block: "Block"
+    # Which of the block's needs: below block.raw one as it was sent, from there on a folded one.
+    which: Ints
+    profiles: Ints
+    groups: Ints
+    # What a row asks for in total, and what a machine must offer to be of use to it.
+    wants: Longs
+    units: Longs
+    priorities: Longs
+    arrivals: Floats
+    # The rows that are gangs.
+    gangs: Ints
+    # How many gangs each folded need stands for.
+    folded: Longs
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def gang(self, row: int) -> tuple[str, str]:
+        """(fingerprint, group)."""
+        return self.block.fingerprint(self, row), self.block.group(self, row)
+
+
+class Block:
+    """A roll-up in columns: as it was sent, and the folded needs that its gangs may become."""
+
+    def __init__(
+        self, cluster: str, needs: Sequence[Need], dimensions: Dimensions, profiles: Profiles, groups: Texts
+    ) -> None:
+        self.cluster = cluster
+        self.raw = len(needs)
+        self._dimensions = dimensions
+        self._profiles = profiles
+        self._groups = groups
+        count, width = len(needs), dimensions.width
+        # Needs whose vectors have entries that ask for nothing: these can't be made again from the columns.
+        self._odd: dict[int, Need] = {}
+        self._aggregates: Longs = np.zeros((count, width), np.int64)
+        self._min_units: Longs = np.zeros((count, width), np.int64)
+        self._profile_of: Ints = np.zeros(count, np.int32)
+        self._group_of: Ints = np.zeros(count, np.int32)
+        self._arrivals: Floats = np.zeros(count)
+        for index, need in enumerate(needs):
+            dimensions.write(need.aggregate, self._aggregates[index])
+            dimensions.write(need.min_unit, self._min_units[index])
+            self._profile_of[index] = profiles.number(need.profile.fingerprint)
+            self._group_of[index] = groups.hold(need.group)
+            self._arrivals[index] = need.arrival
+            if not (_plain(need.aggregate) and _plain(need.min_unit)):
+                self._odd[index] = need
+        # Where the groups' texts are, so that they can be read even after a later roll-up has dropped them.
+        self._arena = groups.arena
+        self._offsets = array("I", (groups.offsets[group] for group in self._group_of.tolist()))
+        self._lengths = array("I", (groups.lengths[group] for group in self._group_of.tolist()))
+        np.maximum(self._aggregates, 0, out=self._aggregates)
+        np.maximum(self._min_units, 0, out=self._min_units)
+        self._classify()
+
+    def _classify(self) -> None:
+        """Gangs that ask for the same are of one class; classes that fold to the same need share it."""
+        self._class_of: Ints = np.full(self.raw, -1, np.int32)
+        classes: dict[tuple[int, bytes], int] = {}
+        firsts: list[int] = []
+        same_keys = self._profiles.same_keys
+        for index in np.flatnonzero(same_keys[self._profile_of] >= 0).tolist():
+            key = int(self._profile_of[index]), self._aggregates[index].tobytes()
+            number = classes.setdefault(key, len(firsts))
+            if number == len(firsts):
+                firsts.append(index)
+            self._class_of[index] = number
+        first_of = np.array(firsts, np.int64)
+        self.class_profiles: Ints = self._profile_of[first_of] if firsts else np.zeros(0, np.int32)
+        self.class_values: Longs = self._aggregates[first_of] if firsts else self._aggregates[:0]
+        self.class_plains: Ints = np.array([self._profiles.plain[p] for p in self.class_profiles.tolist()], np.int32)
+        self._class_counts: Longs = np.bincount(self._class_of[self._class_of >= 0], minlength=len(firsts))
+        self._class_arrivals: Floats = np.full(len(firsts), np.inf)
+        gangs = np.flatnonzero(self._class_of >= 0)
+        np.minimum.at(self._class_arrivals, self._class_of[gangs], self._arrivals[gangs])
+        self._fold_classes()
+        self._arranged: dict[bytes, Arrangement] = {}
+
+    def _fold_classes(self) -> None:
+        """Number the folded needs in the order of fingerprint and aggregate."""
+        folded: dict[tuple[str, tuple[tuple[str, int], ...]], list[int]] = {}
+        for number, (plain, value) in enumerate(zip(self.class_plains.tolist(), self.class_values, strict=True)):
+            key = self._profiles.fingerprints[plain], tuple(sorted(self._dimensions.read(value.tolist()).items()))
+            folded.setdefault(key, []).append(number)
+        self._members = [folded[key] for key in sorted(folded)]
+        self._folded_of: Ints = np.zeros(len(self.class_plains), np.int32)
+        for number, members in enumerate(self._members):
+            self._folded_of[members] = number
+
+    def rescale(self, width: int, factors: list[int]) -> None:
+        """The units of the vectors changed."""
+        self._aggregates = rescaled(self._aggregates, width, factors)
+        self._min_units = rescaled(self._min_units, width, factors)
+        self._classify()
+
+    def release(self, groups: Texts) -> None:
+        for group in self._group_of.tolist():
+            groups.drop(group)
+
+    def arranged(self, folds: NDArray[np.bool_]) -> Arrangement:
+        """The needs when these classes fold: O(rows log rows), once for each verdict."""
+        key = folds.tobytes()
+        arrangement = self._arranged.get(key)
+        if arrangement is None:
+            if len(self._arranged) >= 4:
+                self._arranged.clear()
+            arrangement = self._arranged[key] = self._arrange(folds)
+        return arrangement
+
+    def _arrange(self, folds: NDArray[np.bool_]) -> Arrangement:
+        passes = (self._class_of < 0) | ~np.append(folds, False)[self._class_of]
+        raw = np.flatnonzero(passes)
+        counts: Longs = np.zeros(len(self._members), np.int64)
+        arrivals = np.full(len(self._members), np.inf)
+        np.add.at(counts, self._folded_of[folds], self._class_counts[folds])
+        np.minimum.at(arrivals, self._folded_of[folds], self._class_arrivals[folds])
+        folded = np.flatnonzero(counts)
+        examples = [self._members[number][0] for number in folded.tolist()]
+        values, counts = self.class_values[examples], counts[folded]
+        times = counts[:, None]
+        totals = np.where(values > SATURATED // times, SATURATED, np.minimum(values, SATURATED // times) * times)
+
+        empty = self._groups.hold("")
+        self._groups.drop(empty)
+        profiles = np.concatenate([self._profile_of[raw], self.class_plains[examples]])
+        groups = np.concatenate([self._group_of[raw], np.full(len(folded), empty, np.int32)])
+        wants = np.concatenate([self._aggregates[raw], totals])
+        units = np.concatenate([self._min_units[raw], values])
+        arrived = np.concatenate([self._arrivals[raw], arrivals[folded]])
+        which = np.concatenate([raw, folded + self.raw]).astype(np.int32)
+        priorities = self._profiles.priorities[profiles]
+        order = np.lexsort((which, self._group_ranks(groups), self._profile_ranks(profiles), arrived, -priorities))
+        units = np.where(units > 0, units, wants > 0).astype(np.int64)
+        profiles = profiles[order].astype(np.int32)
+        return Arrangement(
+            self,
+            which[order],
+            profiles,
+            groups[order].astype(np.int32),
+            np.ascontiguousarray(wants[order]),
+            np.ascontiguousarray(units[order]),
+            priorities[order],
+            arrived[order],
+            np.flatnonzero(self._profiles.same_keys[profiles] >= 0).astype(np.int32),
+            np.concatenate([np.zeros(len(raw), np.int64), counts])[order],
+        )
+
+    def _group_ranks(self, groups: Ints) -> NDArray[np.int64]:
+        distinct, which = np.unique(groups, return_inverse=True)
+        return _ranks([self._groups.text(group) for group in distinct.tolist()])[which]
+
+    def _profile_ranks(self, profiles: Ints) -> NDArray[np.int64]:
+        distinct, which = np.unique(profiles, return_inverse=True)
+        return _ranks([self._profiles.fingerprints[profile] for profile in distinct.tolist()])[which]
+
+    def fingerprint(self, arrangement: Arrangement, row: int) -> str:
+        return self._profiles.fingerprints[arrangement.profiles[row]]
+
+    def group(self, arrangement: Arrangement, row: int) -> str:
+        index = int(arrangement.which[row])
+        if index >= self.raw:
+            return ""
+        start = self._offsets[index]
+        return self._arena[start : start + self._lengths[index]].decode("utf-8", "surrogatepass")
+
+    def need(self, arrangement: Arrangement, row: int) -> Need:
+        """The need of a row, made on demand."""
+        index = int(arrangement.which[row])
+        if index in self._odd:
+            return self._odd[index]
+        profile = self._profiles.known[int(arrangement.profiles[row])]
+        if profile is None:
+            raise LookupError(f"row {row} has no profile")
+        read = self._dimensions.read
+        if index < self.raw:
+            aggregate, unit = self._aggregates[index], self._min_units[index]
+            group, arrival = self.group(arrangement, row), float(self._arrivals[index])
+            return Need(self.cluster, profile, read(aggregate.tolist()), read(unit.tolist()), group, arrival)
+        one = read(self.class_values[self._members[index - self.raw][0]].tolist())
+        count = int(arrangement.folded[row])
+        total = {name: amount * count for name, amount in one.items()}
+        return Need(self.cluster, profile, total, one, "", float(arrangement.arrivals[row]))
+
+
+def _plain(vector: ReadVector) -> bool:
+    """Whether every entry asks for something, and no more than can be counted."""
+    return all(0 < amount < SATURATED for amount in vector.values())
+
+
+def _ranks(texts: list[str]) -> NDArray[np.int64]:
+    ranks = np.empty(len(texts), np.int64)
+    ranks[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return ranks

@@ -1,0 +1,243 @@
+"""Credit, remembered: which bound machine counts for which need, computed again only where something changed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigfleet.engine.blocks import Arrangement
+from bigfleet.engine.fleet import CONFIGURED, CONFIGURING, Fleet
+from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.parking import Parking
+
+
+@dataclass(frozen=True, eq=False)
+class Credited:
+    """One cluster's needs after credit. Never changed once made."""
+
+    arrangement: Arrangement
+    # Of each bound machine, in keep order, Configured first: the row that it serves, −1 = none.
+    holders: Ints
+    configured: int
+    # By row. Vectors are in the fleet's units.
+    missing: Longs
+    credited: Longs
+    domains: Ints
+    satisfiable: Flags
+    parked: Flags
+    # The rows that are short.
+    short: Ints
+    # Configured machines that serve nobody, in keep order.
+    excess: Ints
+
+
+class Credits:
+    """The credit of every cluster that has reported."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self.by_cluster: dict[int, Credited] = {}
+        # Clusters that have short rows, excess machines, gangs.
+        self.short: set[int] = set()
+        self.excess: set[int] = set()
+        self._gangs: set[int] = set()
+        self._folding: set[int] = set()
+        self._seen = 0
+        self._free_vectors: Flags = np.zeros((0, 0), np.uint8)
+        # How many machines each pool has: [Idle or Speculative, kind].
+        self.free: Longs = np.zeros((2, 0), np.int64)
+
+    def refresh(self, parking: Parking) -> None:
+        """Bring all up to date: O(clusters that changed), and those with gangs if the pools changed."""
+        fleet, seen = self._fleet, self._seen
+        for cluster in [cluster for cluster in self.by_cluster if cluster not in fleet.blocks]:
+            self._forget(cluster)
+        pools_changed = fleet.pools_changed > seen or self.free.shape[1] != fleet.pools.shape[1]
+        if pools_changed:
+            self._count_free()
+        arrangements = self._arrange(self._verdicts_due(pools_changed))
+        dirty = {cluster for cluster in self._changed(fleet.slab_changed) if cluster in fleet.blocks}
+        for cluster, arrangement in arrangements.items():
+            known = self.by_cluster.get(cluster)
+            if known is None or known.arrangement is not arrangement:
+                dirty.add(cluster)
+        dirty.update(cluster for cluster in map(fleet.clusters.find, parking.restamped) if cluster in fleet.blocks)
+        self._seen = fleet.change
+
+        current = {
+            cluster: arrangements[cluster] if cluster in arrangements else self.by_cluster[cluster].arrangement
+            for cluster in dirty
+        }
+        shared = pools_changed or fleet.creating_changed > seen
+        if shared or any(len(a.gangs) for a in current.values()) or not self._gangs.isdisjoint(dirty):
+            for cluster in self._gangs - dirty:
+                current[cluster] = self.by_cluster[cluster].arrangement
+        if current:
+            self._credit(current, parking)
+
+    def _changed(self, stamps: Longs) -> Iterable[int]:
+        return np.flatnonzero(stamps > self._seen).tolist()
+
+    def _forget(self, cluster: int) -> None:
+        del self.by_cluster[cluster]
+        for clusters in (self.short, self.excess, self._gangs, self._folding):
+            clusters.discard(cluster)
+
+    def _count_free(self) -> None:
+        fleet = self._fleet
+        sizes = np.append(fleet.index.sizes, 0).astype(np.int64)
+        self.free = sizes[fleet.pools]
+
+    def _verdicts_due(self, pools_changed: bool) -> set[int]:
+        """The clusters whose gangs may fold otherwise than before, and those whose needs are new."""
+        fleet = self._fleet
+        due = {cluster for cluster in self._changed(fleet.needs_changed) if cluster in fleet.blocks}
+        due.update(self._folding.intersection(self._changed(fleet.slab_changed)))
+        shape = len(fleet.profiles), len(fleet.kinds.vectors)
+        flipped = self._free_vectors.shape != shape
+        if pools_changed or flipped:
+            free_vectors = self._vectors_of_free_kinds()
+            flipped = flipped or not np.array_equal(free_vectors, self._free_vectors)
+            self._free_vectors = free_vectors
+        if flipped or fleet.creating_changed > self._seen:
+            due.update(self._folding)
+        return due
+
+    def _vectors_of_free_kinds(self) -> Flags:
+        """[profile, vector] → whether some free machine matches the profile and has this allocatable."""
+        fleet = self._fleet
+        kinds, profiles, vectors = len(fleet.kinds), len(fleet.profiles), len(fleet.kinds.vectors)
+        free = np.flatnonzero(self.free[:, :kinds].sum(axis=0))
+        found = np.zeros((profiles, vectors), np.uint8)
+        of = fleet.kinds.allocatable_of[free]
+        for vector in np.unique(of).tolist():
+            found[:, vector] = fleet.profiles.matches[:profiles, free[of == vector]].any(axis=1)
+        return found
+
+    def _arrange(self, due: set[int]) -> dict[int, Arrangement]:
+        """The needs of these clusters after folding (spec/engine.md §3.8)."""
+        from bigfleet.engine.kernels import credit
+
+        fleet = self._fleet
+        blocks = {cluster: fleet.blocks[cluster] for cluster in due}
+        folding = sorted(cluster for cluster, block in blocks.items() if len(block.class_profiles))
+        self._folding -= due
+        self._folding.update(folding)
+        none = np.zeros(0, np.bool_)
+        arrangements = {
+            cluster: block.arranged(none) for cluster, block in blocks.items() if cluster not in self._folding
+        }
+        if not folding:
+            return arrangements
+        starts = np.cumsum([0] + [len(blocks[cluster].class_profiles) for cluster in folding]).astype(np.int64)
+        verdicts = np.zeros(int(starts[-1]), np.uint8)
+        slab_starts, slab_sizes = self._slabs(folding)
+        plains = np.concatenate([blocks[cluster].class_plains for cluster in folding])
+        empty = fleet.groups.find("")
+        creating = np.array([fleet.creating.get((plain, empty), -1) for plain in plains.tolist()], np.int32)
+        credit.folds(
+            starts,
+            np.concatenate([blocks[cluster].class_profiles for cluster in folding]),
+            plains,
+            np.concatenate([blocks[cluster].class_values for cluster in folding]),
+            creating, slab_starts, slab_sizes, fleet.index.rows, fleet.index.kinds, fleet.index.starts,
+            fleet.index.sizes, fleet.profiles.matches, fleet.kinds.allocatable_of, fleet.kinds.allocatable,
+            self._free_vectors, verdicts,
+        )  # fmt: skip
+        folds = verdicts.astype(np.bool_)
+        for number, cluster in enumerate(folding):
+            arrangements[cluster] = blocks[cluster].arranged(folds[starts[number] : starts[number + 1]])
+        return arrangements
+
+    def _slabs(self, clusters: list[int]) -> tuple[Longs, Ints]:
+        """Where the bound machines of these clusters are: [Configured or Configuring, cluster]."""
+        index = self._fleet.index
+        segments = self._fleet.slabs[:, clusters]
+        there = segments >= 0
+        return (
+            np.ascontiguousarray(np.where(there, index.starts[segments], 0)),
+            np.ascontiguousarray(np.where(there, index.sizes[segments], 0).astype(np.int32)),
+        )
+
+    def _credit(self, current: dict[int, Arrangement], parking: Parking) -> None:
+        from bigfleet.engine.kernels import credit
+
+        fleet, index = self._fleet, self._fleet.index
+        kinds, profiles = fleet.kinds, fleet.profiles
+        clusters = sorted(current)
+        rows = [current[cluster] for cluster in clusters]
+        slab_starts, slab_sizes = self._slabs(clusters)
+        position_starts = np.concatenate([[0], np.cumsum(slab_sizes.sum(axis=0, dtype=np.int64))])
+        row_starts = np.cumsum([0] + [len(one) for one in rows]).astype(np.int64)
+        total = int(row_starts[-1])
+        parked = np.zeros(total, np.uint8)
+        for number, cluster in enumerate(clusters):
+            first = row_starts[number]
+            for row in parking.parked_rows(rows[number]):
+                parked[first + row] = 1
+        gangs = np.concatenate([one.gangs + row_starts[number] for number, one in enumerate(rows)]).astype(np.int32)
+        owners = np.repeat(np.arange(len(rows)), [len(one.gangs) for one in rows])
+        profile_of = np.concatenate([one.profiles for one in rows])
+        group_of = np.concatenate([one.groups for one in rows])
+        creating = np.full(total, -1, np.int32)
+        if len(gangs):
+            arrivals = np.concatenate([one.arrivals[one.gangs] for one in rows])
+            priorities = np.concatenate([one.priorities[one.gangs] for one in rows])
+            ranks = fleet.clusters.ranks()[np.array(clusters)][owners]
+            order = np.lexsort((ranks, arrivals, -priorities))
+            gangs, owners = gangs[order], owners[order]
+            if fleet.creating:
+                for gang in gangs.tolist():
+                    creating[gang] = fleet.creating.get((int(profile_of[gang]), int(group_of[gang])), -1)
+        missing = np.concatenate([one.wants for one in rows])
+        credited = np.zeros(total, np.int32)
+        domains = np.full(total, -1, np.int32)
+        satisfiable = np.zeros(total, np.uint8)
+        holders = np.full(int(position_starts[-1]), -1, np.int32)
+        rank_starts, value_ranks = value_order(fleet)
+        credit.credit(
+            slab_starts, slab_sizes, position_starts, row_starts, profile_of, group_of, parked,
+            np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32),
+            index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of, profiles.matches,
+            kinds.allocatable_of, kinds.allocatable, kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs,
+            fleet.ids.labels, fleet.pools, profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
+            self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
+        )  # fmt: skip
+        is_short = (missing > 0).any(axis=1)
+        for number, cluster in enumerate(clusters):
+            first, last = int(row_starts[number]), int(row_starts[number + 1])
+            held = holders[position_starts[number] : position_starts[number + 1]].copy()
+            configured = int(slab_sizes[CONFIGURED, number])
+            start = int(slab_starts[CONFIGURED, number])
+            excess = index.rows[start : start + configured][held[:configured] < 0]
+            short = np.flatnonzero(is_short[first:last]).astype(np.int32)
+            self.by_cluster[cluster] = Credited(
+                rows[number], held, configured, missing[first:last].copy(), credited[first:last].astype(np.int64),
+                domains[first:last].copy(), satisfiable[first:last].copy(), parked[first:last].copy(), short, excess,
+            )  # fmt: skip
+            for clusters_with, has in (
+                (self.short, len(short)),
+                (self.excess, len(excess)),
+                (self._gangs, len(rows[number].gangs)),
+            ):
+                (clusters_with.add if has else clusters_with.discard)(cluster)
+
+    def held_kinds(self, cluster: int, row: int) -> Ints:
+        """The kinds of the bound machines that serve a row."""
+        index = self._fleet.index
+        known = self.by_cluster[cluster]
+        positions = np.flatnonzero(known.holders == row)
+        starts = []
+        for state in (CONFIGURED, CONFIGURING):
+            segment = int(self._fleet.slabs[state, cluster])
+            starts.append(int(index.starts[segment]) if segment >= 0 else 0)
+        places = np.where(
+            positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured
+        )
+        return index.kinds[places]
+
+
+def value_order(fleet: Fleet) -> tuple[Longs, Ints]:
+    """The rank of each attribute value in the order of texts: those of key k are ranks[starts[k]:starts[k + 1]]."""
+    ranks = [names.ranks() for names in fleet.kinds.values]
+    return np.cumsum([0] + [len(one) for one in ranks]).astype(np.int64), np.concatenate(ranks).astype(np.int32)

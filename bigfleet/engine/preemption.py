@@ -1,0 +1,138 @@
+"""Phase 2: preemption, where a need takes machines from work of strictly lower priority (spec/engine.md §3.10)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigfleet.engine.acquisition import Short
+from bigfleet.engine.credit import Credits
+from bigfleet.engine.fleet import CONFIGURED, Fleet
+from bigfleet.engine.growing import Flags, Ints, Longs
+
+_ASSUMED_DRAIN_SECONDS = 30.0
+_PENALTY_FLOOR_DOLLARS = 0.01
+# (gap above which, grace in seconds): the more important the newcomer, the shorter the victim's notice.
+_GRACE_BY_GAP = ((900_000, 10), (500_000, 30), (100_000, 120))
+LONGEST_GRACE_SECONDS = 600
+_NO_PRIORITY = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, eq=False)
+class Preemption:
+    """What Phase 2 decided. `deficits` and `some_victims` are by short row."""
+
+    # Configured machines to take, and the short row that takes each.
+    victims: Ints
+    takers: Ints
+    deficits: Longs
+    some_victims: Flags
+    # By machine row, 1 for victims and for machines whose drain is already under way for a need; empty if none.
+    taken: Flags
+
+
+def preempt(fleet: Fleet, credits: Credits, short: Short) -> Preemption:
+    """Find victims for every row that Phase 1 left short, the most important first (spec/engine.md §3.10)."""
+    deficits = short.missing.copy()
+    some = np.zeros(len(short), np.uint8)
+    nobody = np.zeros(0, np.int32)
+    may = _may_preempt(fleet, short)
+    if not may.any() or not _any_victims(fleet, int(short.priorities[may > 0].max())):
+        return Preemption(nobody, nobody, deficits, some, np.zeros(0, np.uint8))
+    return _find(fleet, credits, short, may, deficits, some)
+
+
+def _may_preempt(fleet: Fleet, short: Short) -> Flags:
+    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10)."""
+    homeless = (fleet.profiles.same_keys[short.profiles] >= 0) & (short.domains < 0)
+    return ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
+
+
+def _any_victims(fleet: Fleet, priority: int) -> bool:
+    """Whether anything drains, or is Configured for less than this priority."""
+    return bool(fleet.index.sizes[fleet.draining]) or any(
+        terms[0] < priority and fleet.configured_by_terms[number] > 0 for number, terms in enumerate(fleet.terms)
+    )
+
+
+def _find(
+    fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Longs, some: Flags
+) -> Preemption:
+    from bigfleet.engine.kernels import victims as kernel
+
+    kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
+    taken = np.zeros(len(fleet.states), np.uint8)
+    start = int(index.starts[fleet.draining])
+    draining = index.rows[start : start + int(index.sizes[fleet.draining])]
+    configured, served = _configured(fleet, credits)
+    assigned = np.array([priority for priority, _, _ in fleet.terms], np.int64)
+    machines = np.empty(len(draining) + len(configured), np.int32)
+    takers = np.empty_like(machines)
+    found = 0
+    levels, firsts = np.unique(-short.priorities, return_index=True)
+    for level, first, last in zip(levels.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(short)], strict=True):
+        if not may[first:last].any():
+            continue
+        ranked = _ranked(fleet, -level, configured)
+        candidates = np.concatenate([draining, configured[ranked]])
+        found = int(
+            kernel.victims(
+                first, last, -level, short.profiles, may, short.units, deficits, short.domains, some,
+                short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets, terms.sizes,
+                candidates, fleet.kind_of[candidates], assigned[fleet.terms_of[candidates]],
+                np.concatenate([np.full(len(draining), _NO_PRIORITY), served[ranked]]), taken,
+                profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, profiles.same_keys,
+                machines, takers, found,
+            )
+        )  # fmt: skip
+    machines, takers = machines[:found], takers[:found]
+    fresh = index.home[machines] != fleet.draining
+    return Preemption(machines[fresh], takers[fresh], deficits, some, taken)
+
+
+def _configured(fleet: Fleet, credits: Credits) -> tuple[Ints, Longs]:
+    """Every Configured machine, and the priority of the need that it serves in this cycle."""
+    index = fleet.index
+    machines = [np.zeros(0, np.int32)]
+    priorities = [np.zeros(0, np.int64)]
+    for cluster, segment in enumerate(fleet.slabs[CONFIGURED].tolist()):
+        if segment < 0 or not index.sizes[segment]:
+            continue
+        start, size = int(index.starts[segment]), int(index.sizes[segment])
+        machines.append(index.rows[start : start + size])
+        known = credits.by_cluster.get(cluster)
+        if known is None:
+            priorities.append(np.full(size, _NO_PRIORITY))
+        else:
+            by_row = np.append(known.arrangement.priorities, _NO_PRIORITY)
+            priorities.append(by_row[known.holders[:size]])
+    return np.concatenate(machines), np.concatenate(priorities)
+
+
+def _ranked(fleet: Fleet, priority: int, machines: Ints) -> Longs:
+    """The machines of lower priority, the best victim first: by score, then id (spec/engine.md §3.4)."""
+    scores = np.array([-victim_score(priority, *terms) for terms in fleet.terms])
+    lower = np.array([terms[0] < priority for terms in fleet.terms], np.bool_)
+    terms = fleet.terms_of[machines]
+    chosen = np.flatnonzero(lower[terms])
+    return chosen[np.lexsort((fleet.ids.labels[machines[chosen]], scores[terms[chosen]]))]
+
+
+def victim_score(
+    preemptor_priority: int, assigned_priority: int, interruption_dollars: float, reclamation_dollars: float
+) -> float:
+    """How good a victim a machine is; higher is better (spec/engine.md §3.4, locked)."""
+    return (
+        priority_gap(preemptor_priority, assigned_priority) * 1.0
+        + (1 / _ASSUMED_DRAIN_SECONDS) * 0.1
+        + (1 / max(interruption_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1
+        + (1 / max(reclamation_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1
+    )
+
+
+def priority_gap(preemptor_priority: int, assigned_priority: int) -> int:
+    return max(0, preemptor_priority - assigned_priority)
+
+
+def drain_grace_seconds(gap: int) -> int:
+    """How long a victim may take to leave (spec/engine.md §3.4)."""
+    return next((seconds for above, seconds in _GRACE_BY_GAP if gap > above), LONGEST_GRACE_SECONDS)

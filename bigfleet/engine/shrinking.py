@@ -1,0 +1,68 @@
+"""Phase 3: take excess machines from clusters, and release free ones after a hold (spec/engine.md §3.11)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigfleet.core.machines import CapacityType
+from bigfleet.engine.credit import Credits
+from bigfleet.engine.decisions import EngineOptions
+from bigfleet.engine.fleet import IDLE, Fleet
+from bigfleet.engine.growing import Flags, Ints, Longs
+
+
+@dataclass(frozen=True, eq=False)
+class Reclaims:
+    """Machines to take, the cluster of each, and how many the cap put off."""
+
+    machines: Ints
+    clusters: Ints
+    capped: int
+
+
+def reclaim(fleet: Fleet, credits: Credits, preempted: Flags, cap_fraction: float) -> Reclaims:
+    """What Phase 1 left unclaimed, cluster by cluster (spec/engine.md §3.11, §3.18).
+
+    A cluster that has not sent a roll-up has no credit, so nothing is taken from it (first-roll-up gate).
+    """
+    machines, clusters, capped = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], 0
+    for cluster in sorted(credits.excess, key=fleet.clusters.texts.__getitem__):
+        known = credits.by_cluster[cluster]
+        excess = known.excess[preempted[known.excess] == 0] if len(preempted) else known.excess
+        kept = excess[: reclaim_cap(known.configured, cap_fraction)]
+        capped += len(excess) - len(kept)
+        machines.append(kept)
+        clusters.append(np.full(len(kept), cluster, np.int32))
+    return Reclaims(np.concatenate(machines), np.concatenate(clusters), capped)
+
+
+def reclaim_cap(configured: int, fraction: float) -> int:
+    """The most machines that one cluster may lose in one cycle: at least one (spec/engine.md §3.4); 0 = no cap."""
+    return max(1, math.floor(fraction * configured)) if fraction > 0 else configured
+
+
+class Releases:
+    """Free machines that nobody has wanted for longer than their hold."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._holds = np.array([options.idle_hold(capacity_type) for capacity_type in CapacityType])
+
+    def due(self, fleet: Fleet, taken: Longs, now: float) -> Ints:
+        """Idle machines to delete, by id: O(Idle machines that may ever be released)."""
+        kinds = len(fleet.kinds)
+        holds = self._holds[fleet.kinds.capacity_types[:kinds]]
+        segments = fleet.pools[IDLE, :kinds]
+        sizes = np.where(segments >= 0, fleet.index.sizes[segments], 0)
+        due = []
+        for kind in np.flatnonzero((sizes > taken[IDLE, :kinds]) & (holds < math.inf)).tolist():
+            start = int(fleet.index.starts[segments[kind]])
+            machines = fleet.index.rows[start + int(taken[IDLE, kind]) : start + int(sizes[kind])]
+            # An unknown stamp compares false.
+            late = machines[now - fleet.idle_since[machines] > holds[kind]]
+            if len(late):
+                due.append(late)
+        if not due:
+            return np.zeros(0, np.int32)
+        machines = np.concatenate(due)
+        return machines[np.argsort(fleet.ids.labels[machines])]

@@ -1,0 +1,33 @@
+"""Hints of free capacity for the clusters that demand it (spec/engine.md §3.16)."""
+
+from collections.abc import Iterable
+
+from bigfleet.core.machines import Machine, MachineState
+from bigfleet.core.needs import Need
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, Profile
+from bigfleet.engine.decisions import CapacityHint
+from tests.oracle.snapshot import Snapshot
+
+
+def capacity_hints(needs: Iterable[Need], snapshot: Snapshot) -> list[CapacityHint]:
+    """§3.16 "per distinct demanded fingerprint (post-fold): counts of Idle and Speculative …"; before any claim.
+
+    Whether the cluster is connected, and whether the news is worth sending, is the shard's to say.
+    """
+    demanded = {(need.cluster, need.profile.fingerprint): need.profile for need in needs}
+    return [_hint(cluster, demanded[cluster, fingerprint], snapshot) for cluster, fingerprint in sorted(demanded)]
+
+
+def _hint(cluster: str, profile: Profile, snapshot: Snapshot) -> CapacityHint:
+    """§3.16 "count = idle+spec"; "cost = cheapest idle price among pinned types (0 if unpinned)"."""
+    idle = _offered(profile, snapshot.in_state(MachineState.IDLE))
+    speculative = _offered(profile, snapshot.in_state(MachineState.SPECULATIVE))
+    pinned = profile.pinned_instance_types is not None
+    cost = min((machine.price_per_hour for machine in idle), default=0.0) if pinned else 0.0
+    return CapacityHint(cluster, profile, len(idle) + len(speculative), len(idle), len(speculative), cost)
+
+
+def _offered(profile: Profile, machines: Iterable[Machine]) -> list[Machine]:
+    """§3.16 "for pinned instance types (or whole state if unpinned; other requirements ignored)"."""
+    pinned = profile.pinned_instance_types
+    return [machine for machine in machines if pinned is None or machine.attribute(INSTANCE_TYPE_KEY) in pinned]

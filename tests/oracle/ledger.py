@@ -1,0 +1,36 @@
+"""The shortfall ledger: demand that can't be met, per fingerprint, and for how long (spec/engine.md §3.12)."""
+
+from collections.abc import Iterable
+
+from bigfleet.core.requirements import Profile
+from bigfleet.core.vectors import Vector, add
+from bigfleet.engine.decisions import Shortfall
+from tests.oracle.phase2 import Unresolved
+
+
+class ShortfallLedger:
+    """§3.12 "Key = profile fingerprint". Ages are remembered between cycles."""
+
+    def __init__(self) -> None:
+        self._ages: dict[str, int] = {}
+
+    def age(self, profile: Profile) -> int:
+        return self._ages.get(profile.fingerprint, 0)
+
+    def record(self, unresolved: Iterable[Unresolved]) -> list[Shortfall]:
+        """§3.12 "deficits … vector-summed; age +1 per cycle per fingerprint; entries not seen this cycle vanish".
+
+        "Sort priority desc then older first"; the rest of the order is ours. The report's top 100 is the shard's cut.
+        """
+        deficits: dict[str, Vector] = {}
+        profiles: dict[str, Profile] = {}
+        for entry in unresolved:
+            profile = entry.fill.need.profile
+            profiles[profile.fingerprint] = profile
+            deficits[profile.fingerprint] = add(deficits.get(profile.fingerprint, {}), entry.deficit)
+        self._ages = {fingerprint: self._ages.get(fingerprint, 0) + 1 for fingerprint in deficits}
+        shortfalls = (
+            Shortfall(fingerprint, profiles[fingerprint], deficit, self._ages[fingerprint])
+            for fingerprint, deficit in deficits.items()
+        )
+        return sorted(shortfalls, key=lambda s: (-s.profile.priority, -s.age_cycles, s.fingerprint))
