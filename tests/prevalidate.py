@@ -97,7 +97,7 @@ def closed_loop() -> Iterator[Check]:
 
 
 def hot_benches() -> Iterator[Check]:
-    for line in _lines_of("tests.bench.hot", *_HOT_SHAPES):
+    for line in _lines_of("tests.bench.hot", "--quick", *_HOT_SHAPES):
         yield hot_check(json.loads(line))
 
 

@@ -4,13 +4,13 @@ import subprocess
 import sys
 
 # Each with what it is told when all are run.
-BENCHES = {"start": [], "footprint": [], "peer": [], "hot": ["all"]}
+BENCHES: dict[str, list[str]] = {"start": [], "footprint": [], "peer": [], "hot": ["all"]}
 # Draws docs/engine-growth.svg anew: only when asked for.
-ON_DEMAND = {"growth": []}
+ON_DEMAND: dict[str, list[str]] = {"growth": []}
 
 
 def main(names: list[str]) -> int:
-    known: dict[str, list[str]] = {**BENCHES, **ON_DEMAND}
+    known = {**BENCHES, **ON_DEMAND}
     if unknown := set(names) - known.keys():
         sys.stderr.write(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(known)}\n")
         return 2

@@ -33,7 +33,8 @@ def _churn(stand: Stand, turn: int) -> None:
 
 def _burst(stand: Stand, _turn: int) -> None:
     """Every plain row asks for 10 % more."""
-    stand.send(level=_BURST)
+    for ordinal in range(stand.synthetic.shape.clusters):
+        stand.send_more(ordinal, level=_BURST)
 
 
 def _preemption(stand: Stand, _turn: int) -> None:
@@ -41,7 +42,7 @@ def _preemption(stand: Stand, _turn: int) -> None:
     shape = stand.synthetic.shape
     urgent = range(0, shape.clusters, _URGENT_EVERY)
     for ordinal in urgent:
-        stand.send_urgent(ordinal, _URGENT * shape.machines / len(urgent))
+        stand.send_more(ordinal, urgent_machines=_URGENT * shape.machines / len(urgent))
 
 
 def _cold(stand: Stand, _turn: int) -> None:

@@ -14,7 +14,7 @@ from scaletest.model.reading import PROJECT
 from tests.bench.baseline import timing_of
 from tests.bench.fleets import Shape
 from tests.bench.growth_picture import draw
-from tests.bench.one_shape import measure
+from tests.bench.one_shape import build_kernels, measure_apart
 from tests.bench.provenance import provenance
 from tests.bench.report import emit
 
@@ -53,9 +53,10 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 
 def main() -> int:
+    build_kernels()
     axes: dict[str, list[dict[str, Any]]] = {}
     for axis, number, shape in shapes():
-        raw = measure(shape, list(CASES))
+        raw = measure_apart(shape, CASES)
         ms = {case: timing_of(entry["rounds"]).best_ms for case, entry in raw["cases"].items()}
         point = {
             **{key: raw[key] for key in ("machines", "clusters", "need_rows", "bound")},

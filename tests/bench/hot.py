@@ -1,12 +1,10 @@
-"""`python -m tests.bench.hot [SHAPE…] [--store]`: the decision cycle against its bars and against the stored baseline.
+"""`python -m tests.bench.hot [SHAPE…] [--quick] [--store]`: the decision cycle against its bars and against the stored baseline.
 
 Each shape is measured in a process of its own. A JSON line for each case goes to stdout, a table for people to stderr.
 Ends with 1 if something is slower or larger than the baseline allows; a missed bar is said, and is no failure.
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from tests.bench.baseline import (
     write_baseline,
 )
 from tests.bench.fleets import SHAPES
+from tests.bench.one_shape import build_kernels, measure_apart
 from tests.bench.provenance import provenance
 from tests.bench.report import against, emit
 
@@ -56,22 +55,26 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m tests.bench.hot", description="The decision cycle against its bars.")
     parser.add_argument("shapes", nargs="*", help=f"of {', '.join(SHAPES)}, or all; default: {', '.join(EVERY_DAY)}")
     parser.add_argument("--store", action="store_true", help="keep these figures as the baseline")
+    parser.add_argument("--quick", action="store_true", help="disturb a fleet three times instead of three rounds")
     options = parser.parse_args(arguments)
+    if options.quick and options.store:
+        parser.error("a baseline is not measured in haste: --store without --quick")
     shapes = chosen(options.shapes)
     if unknown := [name for name in shapes if name not in SHAPES]:
         sys.stderr.write(f"there is no shape {', '.join(unknown)}; there are {', '.join(SHAPES)}\n")
         return 2
+    build_kernels()
     baseline = read_baseline()
     measured: dict[str, ShapeFigures] = {}
     lines: list[Line] = []
     for shape in shapes:
-        raw = _measure(shape)
+        raw = measure_apart(SHAPES[shape], quick=options.quick)
         figures = _figures(raw)
         judged = judge(shape, raw, figures, baseline)
         if not options.store and any(line.regressed for line in judged):
             # A busy neighbour is more likely than a regression: look again before saying so.
             sys.stderr.write(f"{shape}: looks slower than the baseline, measured once more\n")
-            again = _measure(shape)
+            again = measure_apart(SHAPES[shape], quick=options.quick)
             figures = _both(figures, _figures(again))
             judged = judge(shape, raw, figures, baseline)
         measured[shape] = figures
@@ -147,13 +150,6 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
 
 def _three_digits(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
-
-
-def _measure(shape: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.bench.one_shape", shape]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    figures: dict[str, Any] = json.loads(result.stdout)
-    return figures
 
 
 def _figures(raw: dict[str, Any]) -> ShapeFigures:

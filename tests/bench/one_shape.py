@@ -1,18 +1,21 @@
-"""`python -m tests.bench.one_shape NAME [CASE…]`: measures one shape in a fresh process and prints one JSON line."""
+"""Measures one shape, in a fresh process of its own: times of every case, memory per machine."""
 
 import ctypes
 import gc
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tests.bench.calibration import kernel_ms
 from tests.bench.cases import CASES
-from tests.bench.fleets import SHAPES, Shape, SyntheticFleet
+from tests.bench.fleets import Shape, SyntheticFleet
 from tests.bench.stand import Stand
 
 _ROUNDS = 3
@@ -20,8 +23,20 @@ _ROUNDS = 3
 _WARM_UP = Shape("warm-up", clusters=2, machines=600, rows=30, plain_machines=20)
 
 
-def measure(shape: Shape, cases: list[str] | None = None) -> dict[str, Any]:
-    """All figures of one shape. Call it in a process that has done nothing else: memory is its growth."""
+def measure_apart(shape: Shape, cases: Sequence[str] = tuple(CASES), quick: bool = False) -> dict[str, Any]:
+    """All figures of one shape, from a process that does nothing else. `quick` disturbs the fleet once in a round."""
+    words = json.dumps([asdict(shape), list(cases), quick])
+    result = subprocess.run([sys.executable, "-m", __name__, words], stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, Any] = json.loads(result.stdout)
+    return figures
+
+
+def build_kernels() -> None:
+    """Without them the engine is plain Python, which is not what is to be measured."""
+    subprocess.run([sys.executable, "-m", "bigfleet.engine.kernels", "build"], stdout=sys.stderr, check=True)
+
+
+def _measure(shape: Shape, cases: Sequence[str], quick: bool) -> dict[str, Any]:
     _say(shape, "warm-up")
     warm = Stand(SyntheticFleet(_WARM_UP))
     warm.load()
@@ -50,20 +65,20 @@ def measure(shape: Shape, cases: list[str] | None = None) -> dict[str, Any]:
         "bytes_per_machine": round((_resident_bytes() - before) / stand.machines, 1),
         "cases": {},
     }
-    for name in cases or CASES:
+    for name in cases:
         _say(shape, name)
-        figures["cases"][name] = _measure_case(stand, name)
+        figures["cases"][name] = _measure_case(stand, name, quick)
     return figures
 
 
-def _measure_case(stand: Stand, name: str) -> dict[str, Any]:
+def _measure_case(stand: Stand, name: str, quick: bool) -> dict[str, Any]:
     rounds, ingest, emit, actions = [], [], [], []
     disturbs = name != "steady"
     turn = 0
     for _ in range(_ROUNDS):
         times = []
         kernel = [kernel_ms()]
-        for _ in range(_repetitions(stand.machines, disturbs)):
+        for _ in range(1 if quick and disturbs else _repetitions(stand.machines, disturbs)):
             turn += 1
             stand.ingest_seconds = 0.0
             CASES[name](stand, turn)
@@ -111,4 +126,5 @@ def _say(shape: Shape, what: str) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(SHAPES[sys.argv[1]], sys.argv[2:] or None)))
+    _shape, _cases, _quick = json.loads(sys.argv[1])
+    print(json.dumps(_measure(Shape(**_shape), _cases, _quick)))

@@ -35,6 +35,8 @@ class Stand:
         # Ids of the Configured machines, in the order in which they were bound.
         self._bound: dict[str, None] = {}
         self._failed: list[str] = []
+        # Clusters whose last roll-up is not their usual one.
+        self._unusual: set[int] = set()
         # Seconds spent in Fleet's own methods since it was last set to 0.
         self.ingest_seconds = 0.0
 
@@ -48,23 +50,21 @@ class Stand:
         return len(self._fleet)
 
     def load(self) -> None:
-        """All machines, free, and every cluster's roll-up."""
+        """All machines, free, and every cluster's usual roll-up."""
         for machine in self.synthetic.machines():
             self._fleet.put(machine)
-        self.send()
-
-    def send(self, level: float = 1.0) -> None:
-        """Every cluster's roll-up."""
         for ordinal in range(self.synthetic.shape.clusters):
-            self._replace(ordinal, self.synthetic.demand.rollup(ordinal, level=level))
+            self._replace(ordinal, self.synthetic.demand.rollup(ordinal))
 
     def send_changed(self, ordinal: int, changed: frozenset[int]) -> None:
-        """One cluster's roll-up, in which some rows ask for something else than usual."""
+        """A roll-up in which some rows ask for something else than usual."""
+        self._unusual.add(ordinal)
         self._replace(ordinal, self.synthetic.demand.rollup(ordinal, changed))
 
-    def send_urgent(self, ordinal: int, machines: float) -> None:
-        """One cluster's roll-up, in which the most important rows ask for so many machines more."""
-        self._replace(ordinal, self.synthetic.demand.rollup(ordinal, urgent_machines=machines))
+    def send_more(self, ordinal: int, level: float = 1.0, urgent_machines: float = 0.0) -> None:
+        """A roll-up in which plain rows ask for more: all of them by a factor, the most important ones for machines."""
+        self._unusual.add(ordinal)
+        self._replace(ordinal, self.synthetic.demand.rollup(ordinal, level=level, urgent_machines=urgent_machines))
 
     def _replace(self, ordinal: int, needs: list[Need]) -> None:
         began = time.perf_counter()
@@ -144,7 +144,9 @@ class Stand:
             else:
                 self._put(replace(machine, state=MachineState.IDLE, last_error=""))
         self._failed.clear()
-        self.send()
+        for ordinal in self._unusual:
+            self._replace(ordinal, self.synthetic.demand.rollup(ordinal))
+        self._unusual.clear()
         self.settle()
 
     def _known(self, machine_id: str) -> Machine:
