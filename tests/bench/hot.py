@@ -1,4 +1,4 @@
-"""`python -m tests.bench.hot [SHAPE…] [--quick] [--store]`: the decision cycle against its bars and against the stored baseline.
+"""`python -m tests.bench.hot [SHAPE…]`: the decision cycle against its bars and against the stored baseline.
 
 Each shape is measured in a process of its own. A JSON line for each case goes to stdout, a table for people to stderr.
 Ends with 1 if something is slower or larger than the baseline allows; a missed bar is said, and is no failure.
