@@ -110,6 +110,9 @@ def invariant_violation(machine: Machine) -> tuple[str, str] | None:
             f"interruption_probability {machine.interruption_probability} is not in [0, 1]",
         )
     state = machine.state
+    negative = next((name for name, milli in machine.allocatable.items() if milli < 0), None)
+    if negative is not None:
+        return "structural", f"allocatable[{negative!r}] is negative"
     if not machine.id:
         return "structural", "the machine has no id"
     if state is MachineState.UNSPECIFIED:

@@ -9,6 +9,7 @@ from bigfleet.engine.blocks import Arrangement
 from bigfleet.engine.credit import Credited, Credits, value_order
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.kernels import kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,20 @@ class Short:
     def unmet(self) -> Flags:
         return (self.missing > 0).any(axis=1).astype(np.uint8)
 
+    def hopeless(self, fleet: Fleet) -> Longs:
+        """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
+        return np.flatnonzero(
+            (fleet.profiles.same_keys[self.profiles] >= 0)
+            & (self.unmet() > 0)
+            & (self.bootstraps + self.provisions == 0)
+            & (self.satisfiable == 0)
+        )
+
+    def gang(self, number: int) -> tuple[str, tuple[str, str]]:
+        """(cluster, (fingerprint, group)): how parking knows a gang."""
+        arrangement = self.arrangements[number]
+        return arrangement.block.cluster, arrangement.gang(int(self.rows[number]))
+
     def profile(self, fleet: Fleet, number: int) -> Profile:
         profile = fleet.profiles.known[int(self.profiles[number])]
         if profile is None:
@@ -81,23 +96,20 @@ class Short:
 
 def acquire(fleet: Fleet, credits: Credits) -> Short:
     """Let short rows take free machines; those that are met by what is being created for them need none."""
-    from bigfleet.engine.kernels import acquire as kernel
-    from bigfleet.engine.kernels import credit
-
     short = _gather(fleet, credits)
     kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
     if not len(short):
         return short
     creating = _creating_of(fleet, short)
     if (creating >= 0).any():
-        credit.credit_creating(
+        kernels().credit_creating(
             short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts, index.sizes,
             profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts, terms.keys,
             terms.offsets, short.balance_of, short.balances,
         )  # fmt: skip
     out = np.empty(int(credits.free.sum()), np.int32)
     rank_starts, value_ranks = value_order(fleet)
-    count = kernel.acquire(
+    count = kernels().acquire(
         short.profiles, short.parked, short.units, short.missing, short.domains, short.usable, short.bootstraps,
         short.provisions, short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets,
         terms.sizes, index.rows, index.starts, index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable,

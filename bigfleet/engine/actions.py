@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bigfleet.core.victims import LONGEST_GRACE_SECONDS, drain_grace_seconds, priority_gap
 from bigfleet.engine.acquisition import Short
 from bigfleet.engine.decisions import Action, ActionKind
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.growing import Ints
 from bigfleet.engine.lazy import Lazy
-from bigfleet.engine.preemption import LONGEST_GRACE_SECONDS, Preemption, drain_grace_seconds, priority_gap
+from bigfleet.engine.preemption import Preemption
 from bigfleet.engine.shrinking import Reclaims
 
 
@@ -33,9 +34,7 @@ class _Ids:
             yield self.arena[offset : offset + length].decode("utf-8", "surrogatepass")
 
 
-def actions(
-    fleet: Fleet, short: Short, preemption: Preemption, reclaims: Reclaims, releases: Ints
-) -> Sequence[Action]:
+def actions(fleet: Fleet, short: Short, preemption: Preemption, reclaims: Reclaims, releases: Ints) -> Sequence[Action]:
     """All of them in phase order: Bootstrap and Provision, Preempt, Reclaim, Delete."""
     parts: list[Callable[[], Iterator[Action]]] = []
     count = len(short.machines) + len(preemption.victims) + len(reclaims.machines) + len(releases)

@@ -8,6 +8,7 @@ import numpy as np
 from bigfleet.engine.blocks import Arrangement
 from bigfleet.engine.fleet import CONFIGURED, CONFIGURING, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.kernels import kernels
 from bigfleet.engine.parking import Parking
 
 
@@ -44,13 +45,17 @@ class Credits:
         self._folding: set[int] = set()
         self._seen = 0
         self._free_vectors: Flags = np.zeros((0, 0), np.uint8)
+        self._matched = -1
         # How many machines each pool has: [Idle or Speculative, kind].
         self.free: Longs = np.zeros((2, 0), np.int64)
 
     def refresh(self, parking: Parking) -> None:
         """Bring all up to date: O(clusters that changed), and those with gangs if the pools changed."""
         fleet, seen = self._fleet, self._seen
-        for cluster in [cluster for cluster in self.by_cluster if cluster not in fleet.blocks]:
+        gone = self.by_cluster.keys() - fleet.blocks.keys()
+        # What gangs are given depends on the gangs before them, in whatever cluster.
+        gangs_gone = not self._gangs.isdisjoint(gone)
+        for cluster in gone:
             self._forget(cluster)
         pools_changed = fleet.pools_changed > seen or self.free.shape[1] != fleet.pools.shape[1]
         if pools_changed:
@@ -68,7 +73,7 @@ class Credits:
             cluster: arrangements[cluster] if cluster in arrangements else self.by_cluster[cluster].arrangement
             for cluster in dirty
         }
-        shared = pools_changed or fleet.creating_changed > seen
+        shared = pools_changed or gangs_gone or fleet.creating_changed > seen
         if shared or any(len(a.gangs) for a in current.values()) or not self._gangs.isdisjoint(dirty):
             for cluster in self._gangs - dirty:
                 current[cluster] = self.by_cluster[cluster].arrangement
@@ -93,11 +98,11 @@ class Credits:
         fleet = self._fleet
         due = {cluster for cluster in self._changed(fleet.needs_changed) if cluster in fleet.blocks}
         due.update(self._folding.intersection(self._changed(fleet.slab_changed)))
-        shape = len(fleet.profiles), len(fleet.kinds.vectors)
-        flipped = self._free_vectors.shape != shape
-        if pools_changed or flipped:
+        flipped = False
+        if pools_changed or self._matched != fleet.profiles.version:
+            self._matched = fleet.profiles.version
             free_vectors = self._vectors_of_free_kinds()
-            flipped = flipped or not np.array_equal(free_vectors, self._free_vectors)
+            flipped = not np.array_equal(free_vectors, self._free_vectors)
             self._free_vectors = free_vectors
         if flipped or fleet.creating_changed > self._seen:
             due.update(self._folding)
@@ -116,8 +121,6 @@ class Credits:
 
     def _arrange(self, due: set[int]) -> dict[int, Arrangement]:
         """The needs of these clusters after folding (spec/engine.md §3.8)."""
-        from bigfleet.engine.kernels import credit
-
         fleet = self._fleet
         blocks = {cluster: fleet.blocks[cluster] for cluster in due}
         folding = sorted(cluster for cluster, block in blocks.items() if len(block.class_profiles))
@@ -135,7 +138,7 @@ class Credits:
         plains = np.concatenate([blocks[cluster].class_plains for cluster in folding])
         empty = fleet.groups.find("")
         creating = np.array([fleet.creating.get((plain, empty), -1) for plain in plains.tolist()], np.int32)
-        credit.folds(
+        kernels().folds(
             starts,
             np.concatenate([blocks[cluster].class_profiles for cluster in folding]),
             plains,
@@ -160,8 +163,6 @@ class Credits:
         )
 
     def _credit(self, current: dict[int, Arrangement], parking: Parking) -> None:
-        from bigfleet.engine.kernels import credit
-
         fleet, index = self._fleet, self._fleet.index
         kinds, profiles = fleet.kinds, fleet.profiles
         clusters = sorted(current)
@@ -195,7 +196,7 @@ class Credits:
         satisfiable = np.zeros(total, np.uint8)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
-        credit.credit(
+        kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, group_of, parked,
             np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32),
             index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of, profiles.matches,
@@ -231,9 +232,7 @@ class Credits:
         for state in (CONFIGURED, CONFIGURING):
             segment = int(self._fleet.slabs[state, cluster])
             starts.append(int(index.starts[segment]) if segment >= 0 else 0)
-        places = np.where(
-            positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured
-        )
+        places = np.where(positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured)
         return index.kinds[places]
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from bigfleet.engine.acquisition import Short, acquire
 from bigfleet.engine.actions import actions
 from bigfleet.engine.credit import Credits
 from bigfleet.engine.decisions import Decisions, EngineOptions
 from bigfleet.engine.fleet import Fleet
+from bigfleet.engine.kernels import kernels
 from bigfleet.engine.ledger import ShortfallLedger
 from bigfleet.engine.parking import Parking
 from bigfleet.engine.preemption import Preemption, preempt
@@ -33,6 +32,11 @@ class Engine:
         self._releases = Releases(self._options)
         self._fleet: Fleet | None = None
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the kernels are machine code. They load now if they have not yet, which takes a second."""
+        return kernels().compiled
+
     def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
         """One cycle over a fleet that nobody changes meanwhile (spec/engine.md §3.7 steps 2 to 4).
 
@@ -52,7 +56,7 @@ class Engine:
         lap("phase1")
 
         if not unchanged:
-            self._preemption: Preemption = preempt(fleet, self._credits, short)
+            self._preemption: Preemption = preempt(fleet, self._credits, short, self._parking)
         preemption = self._preemption
         lap("phase2")
 
@@ -71,21 +75,6 @@ class Engine:
             hints=Hints(fleet, self._credits).sequence(),
             reclaims_capped=self._reclaims.capped,
         )
-        self._parking.count(_hopeless(fleet, short))
+        self._parking.count(short.gang(number) for number in short.hopeless(fleet).tolist())
         lap("emit")
         return decisions
-
-
-def _hopeless(fleet: Fleet, short: Short) -> list[tuple[str, tuple[str, str]]]:
-    """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
-    found = np.flatnonzero(
-        (fleet.profiles.same_keys[short.profiles] >= 0)
-        & (short.unmet() > 0)
-        & (short.bootstraps + short.provisions == 0)
-        & (short.satisfiable == 0)
-    )
-    gangs = []
-    for number in found.tolist():
-        arrangement = short.arrangements[number]
-        gangs.append((arrangement.block.cluster, arrangement.gang(int(short.rows[number]))))
-    return gangs

@@ -33,8 +33,10 @@ _GONE = 254
 _UNUSED = 255
 # Rows of gone machines are given away when there are more than this, and more than a quarter of all.
 _MANY_GONE = 1024
-# Stands for the machine's own id in a stored host.
+# Stands for the machine's own id in a stored host …
 _OWN_ID = "\x00"
+# … unless the host begins with this: then the rest is the host as it was given.
+_AS_GIVEN = "\x01"
 
 
 class Fleet:
@@ -182,7 +184,7 @@ class Fleet:
             base.interruption_probability,
             dict(self.kinds.vectors[base.allocatable]),
             msgspec.json.decode(labels, type=dict[str, str]) if labels else {},
-            self._hosts.text(self._host_of[row]).replace(_OWN_ID, machine_id),
+            _host(self._hosts.text(self._host_of[row]), machine_id),
             self.clusters.texts[self.cluster_of[row]],
             self._errors.get(row, ""),
             Assignment(
@@ -229,9 +231,7 @@ class Fleet:
         labels = self._label_sets.hold(text)
         self._label_sets.drop(self._labels_of[row])
         self._labels_of[row] = labels
-        # A host is often named after its machine; one that holds the placeholder itself is kept as it is.
-        text = machine.host if _OWN_ID in machine.host else machine.host.replace(machine.id, _OWN_ID)
-        host = self._hosts.hold(text)
+        host = self._hosts.hold(_stored_host(machine))
         self._hosts.drop(self._host_of[row])
         self._host_of[row] = host
         if machine.last_error:
@@ -423,3 +423,13 @@ class Fleet:
 
 
 __all__ = ["CONFIGURED", "CONFIGURING", "IDLE", "NO_BUCKET", "SPECULATIVE", "Fleet"]
+
+
+def _stored_host(machine: Machine) -> str:
+    """A host is often named after its machine: without the id such hosts are all one text."""
+    host = machine.host
+    return _AS_GIVEN + host if _OWN_ID in host or host.startswith(_AS_GIVEN) else host.replace(machine.id, _OWN_ID)
+
+
+def _host(stored: str, machine_id: str) -> str:
+    return stored[1:] if stored.startswith(_AS_GIVEN) else stored.replace(_OWN_ID, machine_id)

@@ -5,6 +5,7 @@ from bisect import bisect_left
 import numpy as np
 
 from bigfleet.engine.growing import Ints, Longs, grown
+from bigfleet.engine.kernels import kernels
 from bigfleet.engine.texts import Texts
 
 # The distance of neighbours when labels are laid out anew: as many ids fit in between, halving, before the next time.
@@ -64,15 +65,13 @@ class Identities:
         self._fresh = []
 
     def _in_order(self, rows: Ints) -> Ints:
-        from bigfleet.engine.kernels import sorting
-
-        if not sorting.COMPILED:
+        if not kernels().compiled:
             return np.array(sorted(rows.tolist(), key=self.texts.text), np.int32)
         rows = np.ascontiguousarray(rows, np.int32)
         offsets = np.array(self.texts.offsets, np.uint32)
         lengths = np.array(self.texts.lengths, np.uint32)
         arena = np.frombuffer(self.texts.arena, np.uint8)
-        sorting.sort_by_text(rows, np.empty_like(rows), offsets, lengths, arena)
+        kernels().sort_by_text(rows, np.empty_like(rows), offsets, lengths, arena)
         return rows
 
     def _lay_out(self) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bigfleet.engine.growing import Flags, Floats, Ints, Longs, grown
+from bigfleet.engine.kernels import kernels
 
 NOWHERE = -1
 # A segment whose order looks at no cost.
@@ -74,8 +75,6 @@ class Index:
         """Take all moves over: O(sizes of the segments that changed)."""
         if not self._touched:
             return
-        from bigfleet.engine.kernels import sorting
-
         touched = np.array(sorted(self._touched), np.int32)
         rows = np.array(self._arrived, np.int32)
         homes = self.home[rows]
@@ -88,7 +87,7 @@ class Index:
         self.rows = grown(self.rows, bound)
         self.kinds = grown(self.kinds, bound)
         self._end = int(
-            sorting.merge_segments(
+            kernels().merge_segments(
                 touched, add_starts, adds, self.rows, self.kinds, self.starts, self.sizes, self._rooms, self._end,
                 self.home, self._pending, kind_of, labels, costs, self.buckets, self.by_penalty, terms, reclamations,
             )

@@ -16,12 +16,16 @@ class Parking:
         self._probe_every = probe_every
         # Replaced, never changed: who looks at a cycle's waits later still sees them.
         self.waits: Waits = {}
-        # Clusters some of whose gangs were parked or unparked by the last count.
+        # Clusters some of whose gangs were parked, unparked or told to probe by the last count.
         self.restamped: set[str] = set()
 
     def is_parked(self, cycles: int) -> bool:
         """Hopeless for long, except in cycles in which the gang probes (spec/engine.md §3.9)."""
         return cycles >= self._park_after_cycles and cycles % self._probe_every != 0
+
+    def is_probing(self, cycles: int) -> bool:
+        """Hopeless for long, and allowed to try in this cycle."""
+        return cycles >= self._park_after_cycles and cycles % self._probe_every == 0
 
     def age(self, cycles: int) -> int:
         """Cycles since the gang was first parked, this one included."""
@@ -44,9 +48,10 @@ class Parking:
         self.restamped = {
             cluster
             for cluster in before.keys() | counted.keys()
-            if self._parked(before.get(cluster, {})) != self._parked(counted.get(cluster, {}))
+            if self._stamps(before.get(cluster, {})) != self._stamps(counted.get(cluster, {}))
         }
         self.waits = counted
 
-    def _parked(self, waits: Mapping[tuple[str, str], int]) -> set[tuple[str, str]]:
-        return {gang for gang, cycles in waits.items() if self.is_parked(cycles)}
+    def _stamps(self, waits: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], bool]:
+        """Whether each gang that has waited for long is parked (else it probes)."""
+        return {gang: self.is_parked(cycles) for gang, cycles in waits.items() if self.age(cycles)}

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bigfleet.core.victims import victim_score
 from bigfleet.engine.acquisition import Short
 from bigfleet.engine.credit import Credits
 from bigfleet.engine.fleet import CONFIGURED, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
+from bigfleet.engine.kernels import kernels
+from bigfleet.engine.parking import Parking
 
-_ASSUMED_DRAIN_SECONDS = 30.0
-_PENALTY_FLOOR_DOLLARS = 0.01
-# (gap above which, grace in seconds): the more important the newcomer, the shorter the victim's notice.
-_GRACE_BY_GAP = ((900_000, 10), (500_000, 30), (100_000, 120))
-LONGEST_GRACE_SECONDS = 600
 _NO_PRIORITY = np.iinfo(np.int64).min
 
 
@@ -30,21 +28,30 @@ class Preemption:
     taken: Flags
 
 
-def preempt(fleet: Fleet, credits: Credits, short: Short) -> Preemption:
+def preempt(fleet: Fleet, credits: Credits, short: Short, parking: Parking) -> Preemption:
     """Find victims for every row that Phase 1 left short, the most important first (spec/engine.md §3.10)."""
     deficits = short.missing.copy()
     some = np.zeros(len(short), np.uint8)
     nobody = np.zeros(0, np.int32)
-    may = _may_preempt(fleet, short)
+    may = _may_preempt(fleet, short, parking)
     if not may.any() or not _any_victims(fleet, int(short.priorities[may > 0].max())):
         return Preemption(nobody, nobody, deficits, some, np.zeros(0, np.uint8))
     return _find(fleet, credits, short, may, deficits, some)
 
 
-def _may_preempt(fleet: Fleet, short: Short) -> Flags:
-    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10)."""
+def _may_preempt(fleet: Fleet, short: Short, parking: Parking) -> Flags:
+    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10).
+
+    Nor does a gang whose probe finds nothing: it is parked again before it could use what it frees (ADR 6).
+    """
     homeless = (fleet.profiles.same_keys[short.profiles] >= 0) & (short.domains < 0)
-    return ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
+    may = ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
+    if parking.waits:
+        for number in short.hopeless(fleet).tolist():
+            cluster, gang = short.gang(number)
+            if parking.is_probing(parking.waits.get(cluster, {}).get(gang, 0)):
+                may[number] = 0
+    return may
 
 
 def _any_victims(fleet: Fleet, priority: int) -> bool:
@@ -54,11 +61,7 @@ def _any_victims(fleet: Fleet, priority: int) -> bool:
     )
 
 
-def _find(
-    fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Longs, some: Flags
-) -> Preemption:
-    from bigfleet.engine.kernels import victims as kernel
-
+def _find(fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Longs, some: Flags) -> Preemption:
     kinds, profiles, index, terms = fleet.kinds, fleet.profiles, fleet.index, short.terms
     taken = np.zeros(len(fleet.states), np.uint8)
     start = int(index.starts[fleet.draining])
@@ -75,7 +78,7 @@ def _find(
         ranked = _ranked(fleet, -level, configured)
         candidates = np.concatenate([draining, configured[ranked]])
         found = int(
-            kernel.victims(
+            kernels().victims(
                 first, last, -level, short.profiles, may, short.units, deficits, short.domains, some,
                 short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets, terms.sizes,
                 candidates, fleet.kind_of[candidates], assigned[fleet.terms_of[candidates]],
@@ -115,24 +118,3 @@ def _ranked(fleet: Fleet, priority: int, machines: Ints) -> Longs:
     terms = fleet.terms_of[machines]
     chosen = np.flatnonzero(lower[terms])
     return chosen[np.lexsort((fleet.ids.labels[machines[chosen]], scores[terms[chosen]]))]
-
-
-def victim_score(
-    preemptor_priority: int, assigned_priority: int, interruption_dollars: float, reclamation_dollars: float
-) -> float:
-    """How good a victim a machine is; higher is better (spec/engine.md §3.4, locked)."""
-    return (
-        priority_gap(preemptor_priority, assigned_priority) * 1.0
-        + (1 / _ASSUMED_DRAIN_SECONDS) * 0.1
-        + (1 / max(interruption_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1
-        + (1 / max(reclamation_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1
-    )
-
-
-def priority_gap(preemptor_priority: int, assigned_priority: int) -> int:
-    return max(0, preemptor_priority - assigned_priority)
-
-
-def drain_grace_seconds(gap: int) -> int:
-    """How long a victim may take to leave (spec/engine.md §3.4)."""
-    return next((seconds for above, seconds in _GRACE_BY_GAP if gap > above), LONGEST_GRACE_SECONDS)

@@ -29,6 +29,8 @@ class Profiles:
         self._kinds = kinds
         self._numbers: dict[str, int] = {}
         self._matched: list[int] = []
+        # Grows whenever `matches` changes.
+        self.version = 0
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -83,6 +85,7 @@ class Profiles:
         behind = [number for number, matched in enumerate(self._matched) if matched < kinds]
         if not behind and len(self.kind_starts) == len(self) + 1:
             return
+        self.version += 1
         self.matches = grown(self.matches, kinds, axis=1)
         for number in behind:
             profile, first = self.known[number], self._matched[number]
@@ -93,9 +96,7 @@ class Profiles:
             for requirement in profile.requirements:
                 met &= self._meets(requirement, first, kinds)
             self.matches[number, first:kinds] = met
-        profiles, self.kind_lists = (
-            part.astype(np.int32) for part in np.nonzero(self.matches[: len(self), :kinds])
-        )
+        profiles, self.kind_lists = (part.astype(np.int32) for part in np.nonzero(self.matches[: len(self), :kinds]))
         self.kind_starts = np.searchsorted(profiles, np.arange(len(self) + 1)).astype(np.int64)
 
     def _meets(self, requirement: Requirement, first: int, end: int) -> Flags:

@@ -12,6 +12,7 @@ from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.execute import Disposal, Executor
 from bigfleet.shard.holds import Holds
 from bigfleet.shard.inventory import Inventory
+from bigfleet.shard.machines import Disguises
 from bigfleet.shard.metrics import PHASES, ShardMetrics
 from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.options import ShardOptions
@@ -139,12 +140,16 @@ class Cycles:
         self._wake.answer()
         self._cycle += 1
         self._executor.give_up_overdue()
-        machines = dict(self._inventory.machines)
-        self._holds.shape_view(machines)
+        machines = self._inventory.machines
+        for cluster, needs in self._needs.unheard():
+            machines.fleet.replace_needs(cluster, needs)
+            await asyncio.sleep(0)
+        disguises = Disguises(machines)
+        self._holds.shape_view(disguises)
+        machines.disguise(disguises)
         now = self._clock()
-        decisions = await asyncio.to_thread(
-            self._engine.cycle, machines, self._needs.snapshot(), now, dict(self._inventory.idle_since), laps
-        )
+        with machines.lent() as fleet:
+            decisions = await asyncio.to_thread(self._engine.cycle, fleet, now, laps)
         self._dispatch(decisions.actions)
         laps("execute")
         self.latest = CycleReport(self._cycle, now, decisions)

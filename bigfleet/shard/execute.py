@@ -132,7 +132,7 @@ class Executor:
         if refusal:
             self._count(action, cycle, refusal)
             return Disposal.REFUSED
-        idle_since = self._inventory.idle_since.get(machine_id)
+        idle_since = self._inventory.machines.idle_since(machine_id)
         cluster, assignment = _binding(action, machine)
         in_flight = self._inventory.move(machine_id, through, cluster, assignment)
         attempt = _Attempt(action, cycle, machine, idle_since, in_flight, self._monotonic())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine import ActionKind
+from bigfleet.shard.machines import View
 
 _FIRST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
@@ -67,7 +68,7 @@ class Holds:
         now = self._clock()
         return min((hold.until - now for hold in self._holds.values() if hold.until > now), default=math.inf)
 
-    def shape_view(self, machines: dict[str, Machine]) -> None:
+    def shape_view(self, machines: View) -> None:
         """Take what is held out of the engine's view, or show it as in flight during an outage."""
         now = self._clock()
         for machine_id, hold in self._holds.items():

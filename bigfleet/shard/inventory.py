@@ -1,4 +1,4 @@
-"""What the shard knows of its machines: id → Machine, and since when each is Idle (spec/engine.md §3.5, §3.6)."""
+"""What the shard knows of its machines: the fleet, and what the shard counts besides (spec/engine.md §3.5, §3.6)."""
 
 import time
 from collections import Counter
@@ -16,7 +16,9 @@ from bigfleet.core.machines import (
     MachineState,
     invariant_violation,
 )
+from bigfleet.engine import Fleet
 from bigfleet.shard.convert import ASSIGNED
+from bigfleet.shard.machines import Machines
 
 # (state, capacity type, interruption penalty bucket's label)
 Kind = tuple[MachineState, CapacityType, str]
@@ -40,8 +42,7 @@ class Inventory:
     """The shard's machines. The shard's own moves keep to the legal edges; the provider's word is taken as it is."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self.machines: dict[str, Machine] = {}
-        self.idle_since: dict[str, float] = {}
+        self.machines = Machines(Fleet())
         self.counts: Counter[Kind] = Counter()
         self.instance_types: Counter[str] = Counter()
         self.zones: Counter[str] = Counter()
@@ -70,9 +71,7 @@ class Inventory:
 
     def restore(self, machine: Machine, idle_since: float | None) -> None:
         """Take a move of our own back: the machine and its idle stamp as they were."""
-        self._put(machine)
-        if idle_since is not None:
-            self.idle_since[machine.id] = idle_since
+        self._put(machine, idle_since)
 
     def fail(self, machine_id: str, error: str) -> Machine:
         """Mark a machine that the provider will never take further. Its next good report brings it back."""
@@ -106,24 +105,23 @@ class Inventory:
 
     def forget(self, machine_id: str) -> Machine | None:
         """Drop a machine without a word to anyone: it lives on, but not with us."""
-        machine = self.machines.pop(machine_id, None)
+        machine = self.machines.get(machine_id)
         if machine:
+            self.machines.remove(machine_id)
             self._count(machine, -1)
-            self.idle_since.pop(machine_id, None)
             self.seeded_waiting.discard(machine_id)
             self.doubtful.discard(machine_id)
         return machine
 
-    def _put(self, machine: Machine) -> None:
+    def _put(self, machine: Machine, idle_since: float | None = None) -> None:
         known = self.machines.get(machine.id)
         if known:
             self._count(known, -1)
         self._count(machine, 1)
-        self.machines[machine.id] = machine
-        if machine.state is not MachineState.IDLE:
-            self.idle_since.pop(machine.id, None)
-        elif machine.id not in self.idle_since:
-            self.idle_since[machine.id] = self._clock()
+        if machine.state is MachineState.IDLE and idle_since is None:
+            stamp = self.machines.idle_since(machine.id)
+            idle_since = self._clock() if stamp is None else stamp
+        self.machines.put(machine, idle_since)
         if machine.state is not MachineState.CONFIGURING:
             self.seeded_waiting.discard(machine.id)
 

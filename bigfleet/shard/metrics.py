@@ -81,6 +81,7 @@ class ShardMetrics:
         self.action_queue_depth = gauge("action_queue_depth", "Actions waiting for a provider slot.")
         self.execute_inflight = gauge("execute_inflight", "Provider calls running.")
         self.actuation_paused = gauge("actuation_paused", "1 while the kill switch is on.")
+        self.engine_compiled = gauge("engine_compiled", "1 if the engine runs compiled kernels, 0 if plain Python.")
         self.reclaims_capped = counter("reclaims_capped_total", "Reclaims deferred by the blast cap.")
         self.idle_releases = counter("idle_releases_total", "Machines given back after their idle hold.")
         self.inventory_machines = gauge(

@@ -1,7 +1,7 @@
 """The demand of every cluster, as of its last accepted roll-up (spec/engine.md §3.6, §3.18)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bigfleet.core.needs import Need
@@ -32,11 +32,16 @@ class NeedsTable:
         self._held: dict[str, int] = {}
         # Demand whose first machine has not come yet: (cluster, fingerprint) → first sight.
         self._waiting: dict[str, dict[str, float]] = {}
+        # Clusters whose demand the engine has not heard of yet.
+        self._unheard: dict[str, None] = {}
         # Need rows by interruption penalty bucket.
         self.rows_per_bucket: Counter[int] = Counter()
 
-    def snapshot(self) -> Mapping[str, Sequence[Need]]:
-        return dict(self._needs)
+    def unheard(self) -> Iterator[tuple[str, Sequence[Need]]]:
+        """The demand of every cluster for which it has changed since this was last asked."""
+        while self._unheard:
+            cluster, _ = self._unheard.popitem()
+            yield cluster, self._needs[cluster]
 
     def replace(self, cluster: str, needs: Sequence[Need], now: float) -> Verdict:
         """Take a whole roll-up, unless the guard holds it. What is known keeps its arrival."""
@@ -53,7 +58,10 @@ class NeedsTable:
         self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before or ())
         self.rows_per_bucket.update(need.profile.interruption_bucket for need in after)
         self._start_waiting(cluster, before or (), after, now)
-        return Verdict(accepted=True, changed=after != before, held=0)
+        changed = after != before
+        if changed:
+            self._unheard[cluster] = None
+        return Verdict(accepted=True, changed=changed, held=0)
 
     def first_machine(self, cluster: str, fingerprint: str) -> float | None:
         """A machine came up for this demand: when the demand was first seen, told once only."""

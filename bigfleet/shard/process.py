@@ -77,6 +77,9 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         stack.push_async_callback(executor.close)
         reconciler = Reconciler(inventory, provider, executor, notices, domains, metrics)
         engine = Engine(EngineOptions(reclaim_cap_fraction=options.reclaim_cap_fraction))
+        metrics.engine_compiled.set(engine.compiled)
+        if not engine.compiled:
+            log.warning("the engine's kernels are not compiled: large fleets are slow", hint="make kernels")
         cycles = Cycles(options, engine, inventory, needs, reconciler, executor, holds, sessions, metrics, audit, wake)
 
         inventory.observer = observer(executor, notices, holds)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions
+from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions, Fleet
 from bigfleet.shard.holds import Holds
+from bigfleet.shard.machines import Disguises, Machines
 from bigfleet.shard.needs import NeedsTable, Verdict
 
 
@@ -29,22 +30,20 @@ class Decider:
         self._engine = Engine(self._options)
         self._needs = NeedsTable(self._guard)
         self._holds = Holds(self._clock)
-        self._machines: dict[str, Machine] = {}
-        self._idle_since: dict[str, float] = {}
+        self._machines = Machines(Fleet())
         for machine in machines:
             self.put(machine)
 
     def put(self, machine: Machine) -> None:
         """The machine as the shard knows it now."""
-        self._machines[machine.id] = machine
-        if machine.state is not MachineState.IDLE:
-            self._idle_since.pop(machine.id, None)
-        else:
-            self._idle_since.setdefault(machine.id, self._clock())
+        stamp = None
+        if machine.state is MachineState.IDLE:
+            stamp = self._machines.idle_since(machine.id)
+            stamp = self._clock() if stamp is None else stamp
+        self._machines.put(machine, stamp)
 
     def remove(self, machine_id: str) -> None:
-        self._machines.pop(machine_id, None)
-        self._idle_since.pop(machine_id, None)
+        self._machines.remove(machine_id)
 
     def set_needs(self, cluster: str, needs: Sequence[Need]) -> Verdict:
         """Take a roll-up, unless the guard against empty ones holds it."""
@@ -52,10 +51,14 @@ class Decider:
 
     def cycle(self) -> Decisions:
         """One decision cycle. What backs off is hidden from it, or shown as in flight during an outage."""
-        machines = dict(self._machines)
-        self._holds.shape_view(machines)
+        disguises = Disguises(self._machines)
+        self._holds.shape_view(disguises)
+        self._machines.disguise(disguises)
+        for cluster, needs in self._needs.unheard():
+            self._machines.fleet.replace_needs(cluster, needs)
         began = time.perf_counter()
-        decisions = self._engine.cycle(machines, self._needs.snapshot(), self._clock(), self._idle_since)
+        with self._machines.lent() as fleet:
+            decisions = self._engine.cycle(fleet, self._clock())
         self.milliseconds.append((time.perf_counter() - began) * 1000)
         return decisions
 

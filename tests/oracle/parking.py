@@ -27,10 +27,10 @@ class Parking:
     def update(self, fills: Iterable[Fill]) -> None:
         """§3.9 "counter++ each cycle the Need is unsatisfied AND …, else entry removed"."""
         self._hopeless_cycles = {
-            fill.need.key: self._hopeless_cycles.get(fill.need.key, 0) + 1 for fill in fills if _hopeless(fill)
+            fill.need.key: self._hopeless_cycles.get(fill.need.key, 0) + 1 for fill in fills if hopeless(fill)
         }
 
 
-def _hopeless(fill: Fill) -> bool:
+def hopeless(fill: Fill) -> bool:
     """§3.9 "unsatisfied AND acquired 0 AND not structurally satisfiable"."""
     return fill.need.profile.same is not None and not fill.met and fill.acquired == 0 and not fill.satisfiable

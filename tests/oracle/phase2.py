@@ -7,6 +7,7 @@ from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.vectors import Vector, positive, subtract
 from bigfleet.engine.decisions import Action, ActionKind
 from tests.oracle.fill import Claims, Fill
+from tests.oracle.parking import hopeless
 from tests.oracle.snapshot import Snapshot
 from tests.oracle.spread import Balance, binding_terms
 
@@ -58,8 +59,14 @@ def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemp
 
 
 def _may_preempt(fill: Fill) -> bool:
-    """§3.10 "Skip parked; skip Same Needs with no chosen domain"."""
-    return not fill.parked and (fill.need.profile.same is None or fill.domain is not None)
+    """§3.10 "Skip parked; skip Same Needs with no chosen domain".
+
+    A gang whose probe finds nothing is skipped too (ADR 6): it is parked again in the next cycle, and would evict
+    others at every probe without ever using what it freed.
+    """
+    if fill.parked or (fill.parked_age_cycles and hopeless(fill)):
+        return False
+    return fill.need.profile.same is None or fill.domain is not None
 
 
 def _victims(fill: Fill, snapshot: Snapshot, claims: Claims, taken: set[str]) -> Iterable[Machine]:

@@ -1,6 +1,6 @@
-"""A world small enough to step by hand: it applies the engine's actions to machines, at once or after some cycles."""
+"""A world small enough to step by hand, and the engine that decides in it under the eyes of the oracle."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,9 @@ from bigfleet.core.requirements import (
     WhenUnsatisfiable,
 )
 from bigfleet.core.vectors import Vector
-from bigfleet.engine import Action, ActionKind, Decisions, Engine, EngineOptions
+from bigfleet.engine import Action, ActionKind, Decisions, Engine, EngineOptions, Fleet
+from tests.agreement.compare import differences
+from tests.oracle.engine import OracleEngine
 
 NO_CAP = EngineOptions(reclaim_cap_fraction=0)
 CYCLE_SECONDS = 10.0
@@ -118,12 +120,43 @@ def assignment(of: Profile, group: str = "") -> Assignment:
     )
 
 
+class EngineAndOracle:
+    """The engine, which must agree with the oracle on whatever a test shows it. It sees changes, not whole worlds."""
+
+    def __init__(self, options: EngineOptions | None = None) -> None:
+        self._engine, self._oracle, self._fleet = Engine(options), OracleEngine(options), Fleet()
+        self._machines: dict[str, Machine] = {}
+        self._reported: set[str] = set()
+
+    def cycle(
+        self,
+        machines: Mapping[str, Machine],
+        needs: Mapping[str, Sequence[Need]],
+        now: float,
+        idle_since: Mapping[str, float],
+        lap: Callable[[str], None] = lambda _phase: None,
+    ) -> Decisions:
+        for machine_id in self._machines.keys() - machines.keys():
+            self._fleet.remove(machine_id)
+        for one in machines.values():
+            self._fleet.put(one, idle_since.get(one.id) if one.state is MachineState.IDLE else None)
+        for cluster in self._reported - needs.keys():
+            self._fleet.forget_needs(cluster)
+        for cluster, demand in needs.items():
+            self._fleet.replace_needs(cluster, demand)
+        self._machines, self._reported = dict(machines), set(needs)
+        decisions = self._engine.cycle(self._fleet, now, lap)
+        found = differences(decisions, self._oracle.cycle(machines, needs, now, idle_since))
+        assert not found, "\n".join(found)
+        return decisions
+
+
 def decide(
     machines: Iterable[Machine],
     needs: Iterable[Need] = (),
     *,
     reported: Iterable[str] = (),
-    engine: Engine | None = None,
+    engine: EngineAndOracle | None = None,
     options: EngineOptions = NO_CAP,
     now: float = 0.0,
     idle_since: dict[str, float] | None = None,
@@ -132,7 +165,7 @@ def decide(
     demand: dict[str, list[Need]] = {cluster: [] for cluster in reported}
     for one in needs:
         demand.setdefault(one.cluster, []).append(one)
-    return (engine or Engine(options)).cycle({m.id: m for m in machines}, demand, now, idle_since or {})
+    return (engine or EngineAndOracle(options)).cycle({m.id: m for m in machines}, demand, now, idle_since or {})
 
 
 def acted(decisions: Decisions, kind: ActionKind) -> list[str]:
@@ -146,7 +179,7 @@ class World:
 
     machines: dict[str, Machine]
     needs: dict[str, list[Need]] = field(default_factory=dict)
-    engine: Engine = field(default_factory=lambda: Engine(NO_CAP))
+    engine: EngineAndOracle = field(default_factory=lambda: EngineAndOracle(NO_CAP))
     create_cycles: int = 0
     configure_cycles: int = 0
     drain_cycles: int = 0

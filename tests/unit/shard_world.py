@@ -130,11 +130,15 @@ class ScriptedOperators:
         self.connected_clusters = {"c"}
         self.blob_error: Exception | None = None
         self.drained = asyncio.Event()
+        # Machines that a blob was asked for, and nodes that were to be emptied.
+        self.asked: list[str] = []
+        self.emptied: list[str] = []
 
     def connected(self, cluster: str) -> bool:
         return cluster in self.connected_clusters
 
     async def request_blob(self, cluster: str, machine_id: str, requirements: Sequence[Requirement]) -> bytes:
+        self.asked.append(machine_id)
         if self.blob_error:
             raise self.blob_error
         return b"blob"
@@ -142,6 +146,7 @@ class ScriptedOperators:
     async def drain(self, cluster: str, nodes: Sequence[str], grace_seconds: int, preemptor_priority: int) -> str:
         if cluster not in self.connected_clusters:
             raise NoSession(cluster)
+        self.emptied += nodes
         await self.drained.wait()
         return ""
 

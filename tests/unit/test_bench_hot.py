@@ -97,9 +97,9 @@ def test_a_baseline_survives_its_file_and_keeps_the_shapes_that_were_not_measure
     assert new.shapes["50k"].provenance == {"date": "2026-01-01"}
 
 
-def test_the_stored_baseline_has_every_case_of_every_shape_and_where_it_comes_from() -> None:
+def test_the_stored_baseline_has_every_case_of_the_everyday_shapes_and_where_it_comes_from() -> None:
     baseline = read_baseline(STORED)
-    assert baseline.shapes.keys() == SHAPES.keys()
+    assert set(hot.EVERY_DAY) <= baseline.shapes.keys() <= SHAPES.keys()
     for shape in baseline.shapes.values():
         assert shape.timings.keys() == CASES.keys()
         assert all(len(one.rounds) == 3 for one in shape.timings.values())

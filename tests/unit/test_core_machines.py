@@ -66,6 +66,7 @@ def test_a_probability_is_one(probability: float) -> None:
     [
         (replace(sound(S.IDLE), id=""), "no id"),
         (replace(sound(S.IDLE), state=S.UNSPECIFIED), "unspecified"),
+        (replace(sound(S.IDLE), allocatable={"cpu": 1, "memory": -1}), "allocatable['memory'] is negative"),
         (replace(sound(S.SPECULATIVE), host="h"), "has a host"),
         (replace(sound(S.CREATING), cluster="c"), "or a cluster"),
         (replace(sound(S.IDLE), host=""), "Idle machine has no host"),

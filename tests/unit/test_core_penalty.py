@@ -59,4 +59,12 @@ def test_effective_cost_adds_what_interruptions_are_expected_to_cost() -> None:
 
 
 def test_a_machine_that_is_never_interrupted_costs_its_price_even_to_pinned_work() -> None:
+    # spec trap: probability 0 × PINNED is NaN in IEEE arithmetic, and NaN sorts anywhere.
     assert penalty.effective_cost(1.5, 0.0, math.inf) == 1.5
+    assert penalty.effective_cost(1.5, 0.0, penalty.upper_bound(penalty.PINNED)) == 1.5
+
+
+@given(st.floats(0, 1000), st.floats(0, 1), st.sampled_from(penalty.ALL_BUCKETS))
+def test_an_effective_cost_can_always_be_compared(price: float, probability: float, bucket: int) -> None:
+    cost = penalty.effective_cost(price, probability, penalty.upper_bound(bucket))
+    assert cost >= price

@@ -8,9 +8,9 @@ from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import RACK_KEY
 from bigfleet.engine import ActionKind
-from bigfleet.engine.acquire import acquire
-from bigfleet.engine.fill import Claims, Fill, unfilled
-from bigfleet.engine.snapshot import Snapshot
+from tests.oracle.acquire import acquire
+from tests.oracle.fill import Claims, Fill, unfilled
+from tests.oracle.snapshot import Snapshot
 from tests.unit.engine_world import acted, configured, cpu, decide, machine, need, profile, same
 
 GANG = profile(same())

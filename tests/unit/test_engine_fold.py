@@ -3,8 +3,8 @@
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import ZONE_KEY
-from bigfleet.engine.fold import fold
-from bigfleet.engine.snapshot import Snapshot
+from tests.oracle.fold import fold
+from tests.oracle.snapshot import Snapshot
 from tests.unit.engine_world import configured, cpu, machine, need, of_type, profile, same
 
 GANG = profile(same())

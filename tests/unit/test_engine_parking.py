@@ -2,8 +2,20 @@
 
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
-from bigfleet.engine import Engine, NeedView, UnmetReason
-from tests.unit.engine_world import NO_CAP, World, configured, cpu, decide, machine, need, profile, same
+from bigfleet.engine import ActionKind, NeedView, UnmetReason
+from tests.unit.engine_world import (
+    NO_CAP,
+    EngineAndOracle,
+    World,
+    acted,
+    configured,
+    cpu,
+    decide,
+    machine,
+    need,
+    profile,
+    same,
+)
 
 GANG = profile(same())
 
@@ -21,7 +33,7 @@ class Cycles:
     """One engine, cycle after cycle, over machines that are given each time."""
 
     def __init__(self) -> None:
-        self._engine = Engine(NO_CAP)
+        self._engine = EngineAndOracle(NO_CAP)
 
     def view(self, machines: list[Machine], *needs: Need) -> NeedView:
         return decide(machines, needs or [gang()], engine=self._engine).views[0]
@@ -40,7 +52,7 @@ def test_the_parked_age_counts_from_the_first_parked_cycle() -> None:
 
 
 def test_a_parked_gang_keeps_what_it_has_and_acquires_nothing() -> None:
-    engine = Engine(NO_CAP)
+    engine = EngineAndOracle(NO_CAP)
     for _ in range(8):
         decide(held(), [gang()], engine=engine)
     plenty = [machine(f"free-{n}", rack="r2") for n in range(9)]
@@ -52,7 +64,7 @@ def test_a_parked_gang_keeps_what_it_has_and_acquires_nothing() -> None:
 
 
 def test_a_parked_gang_leaves_free_machines_to_others() -> None:
-    engine = Engine(NO_CAP)
+    engine = EngineAndOracle(NO_CAP)
     for _ in range(8):
         decide(held(), [gang()], engine=engine)
     younger = need(cpu(12), of=GANG, group="younger", arrival=5.0)
@@ -120,9 +132,23 @@ def test_plain_needs_are_never_parked() -> None:
 def test_parked_demand_is_still_a_shortfall_and_takes_no_victims() -> None:
     low = profile(priority=1)
     victims = [configured(f"v{n}", "c2", rack="r1", of=low) for n in range(2)]
-    engine = Engine(NO_CAP)
+    engine = EngineAndOracle(NO_CAP)
     for _ in range(8):
         decide(held(), [gang()], engine=engine)
     decisions = decide([*held(), *victims], [gang(), need(cpu(8), of=low, cluster="c2")], engine=engine)
     assert decisions.actions == ()
     assert [shortfall.deficit for shortfall in decisions.shortfalls] == [cpu(8)]
+
+
+def test_a_probe_that_finds_nothing_takes_no_victims() -> None:
+    """It is parked again in the next cycle, and would leave what it freed to others (ADR 6)."""
+    low = profile(priority=1)
+    victims = [configured(f"v{n}", "c2", rack="r1", of=low) for n in range(2)]
+    world = [*held(), *victims], [gang(), need(cpu(8), of=low, cluster="c2")]
+    assert acted(decide(*world), ActionKind.PREEMPT) == ["v0", "v1"]
+    engine = EngineAndOracle(NO_CAP)
+    for _ in range(32):
+        decide(held(), [gang()], engine=engine)
+    probe = decide(*world, engine=engine)
+    assert (probe.views[0].parked, probe.views[0].parked_age_cycles) == (False, 25)
+    assert acted(probe, ActionKind.PREEMPT) == []

@@ -1,16 +1,12 @@
 """Preemption: who may take what from whom, in which order, with how much notice (spec/engine.md §3.4, §3.10)."""
 
-import math
 from typing import Any
 
-import pytest
-
 from bigfleet.core import penalty
-from bigfleet.core.machines import Assignment, Machine, MachineState
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import Profile
 from bigfleet.engine import ActionKind, UnmetReason
-from bigfleet.engine.phase2 import drain_grace_seconds, victim_score
 from tests.unit.engine_world import acted, configured, cpu, decide, machine, need, of_type, profile, same, zone_spread
 
 LOW, HIGH = profile(priority=100), profile(priority=1_000)
@@ -26,34 +22,6 @@ def batch(machines: int, of: Profile = LOW) -> Need:
 
 def urgent(machines: float = 1, of: Profile = HIGH, unit: float = 1) -> Need:
     return need(cpu(4 * machines), cpu(unit), of=of, cluster="urgent")
-
-
-class TestFormulas:
-    @pytest.mark.parametrize(
-        ("gap", "seconds"),
-        [
-            (900_001, 10),
-            (900_000, 30),
-            (500_001, 30),
-            (500_000, 120),
-            (100_001, 120),
-            (100_000, 600),
-            (1, 600),
-            (0, 600),
-        ],
-    )
-    def test_grace_by_gap(self, gap: int, seconds: int) -> None:
-        assert drain_grace_seconds(gap) == seconds
-
-    def test_the_score_of_a_victim(self) -> None:
-        def victim(priority: int, interruption: float, reclamation: float) -> Machine:
-            return Machine(
-                "v", MachineState.CONFIGURED, assignment=Assignment(priority, interruption, reclamation, "", "")
-            )
-
-        assert victim_score(1000, victim(400, 2, 4)) == pytest.approx(600 + 0.1 / 30 + 0.05 + 0.025)
-        assert victim_score(1000, victim(1000, 0, 0)) == pytest.approx(0.1 / 30 + 10 + 10)
-        assert victim_score(1000, victim(2000, math.inf, math.inf)) == pytest.approx(0.1 / 30)
 
 
 class TestVictims:

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from bigfleet.core.machines import CapacityType, Machine, MachineState
-from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions
-from tests.unit.engine_world import NO_CAP, World, acted, configured, cpu, decide, machine, need
+from bigfleet.engine import ActionKind, Decisions, EngineOptions
+from tests.unit.engine_world import NO_CAP, EngineAndOracle, World, acted, configured, cpu, decide, machine, need
 
 CAPPED = EngineOptions()
 
@@ -60,7 +60,7 @@ class TestReclaim:
         assert decisions.reclaims_capped == 0
 
     def test_what_the_cap_put_off_follows_in_later_cycles(self) -> None:
-        world = World.of([configured(f"m{n:02}") for n in range(40)], engine=Engine(CAPPED))
+        world = World.of([configured(f"m{n:02}") for n in range(40)], engine=EngineAndOracle(CAPPED))
         world.needs["c1"] = []
         world.settle(100)
         assert world.in_state(MachineState.CONFIGURED) == []

@@ -12,8 +12,8 @@ from bigfleet.core import penalty
 from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.vectors import covers
-from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions
-from tests.unit.engine_world import World, decide, machine, need, of_type, profile, same, zone_spread
+from bigfleet.engine import ActionKind, Decisions, EngineOptions
+from tests.unit.engine_world import EngineAndOracle, World, decide, machine, need, of_type, profile, same, zone_spread
 
 CLUSTERS = ("c1", "c2", "c3")
 PROFILES = [
@@ -171,7 +171,7 @@ def test_what_is_acquired_fits_and_a_gang_stays_together(machines: list[Machine]
 @relaxed
 @given(machines_in(), needs_of(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(machines: list[Machine], needs: list[Need], rng: random.Random) -> None:
-    first, second = Engine(), Engine()
+    first, second = EngineAndOracle(), EngineAndOracle()
     for _ in range(3):
         expected = decide(machines, needs, engine=first)
         rng.shuffle(machines)
@@ -211,7 +211,7 @@ def test_steady_demand_comes_to_rest_and_stays_there(
     world = World.of(
         [replace(one, assignment=UNASSIGNED) for one in machines],
         needs,
-        engine=Engine(KEEP_IDLE),
+        engine=EngineAndOracle(KEEP_IDLE),
         create_cycles=create_cycles,
         configure_cycles=configure_cycles,
         drain_cycles=1,

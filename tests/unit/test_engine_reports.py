@@ -8,15 +8,26 @@ import bigfleet.engine
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, Operator, Requirement
-from bigfleet.engine import ActionKind, CapacityHint, Engine, UnmetReason
-from tests.unit.engine_world import NO_CAP, configured, cpu, decide, machine, need, of_type, profile, same
+from bigfleet.engine import ActionKind, CapacityHint, UnmetReason
+from tests.unit.engine_world import (
+    NO_CAP,
+    EngineAndOracle,
+    configured,
+    cpu,
+    decide,
+    machine,
+    need,
+    of_type,
+    profile,
+    same,
+)
 
 A, B = profile(priority=10), profile(priority=20)
 
 
 class TestShortfalls:
     def test_ages_grow_per_fingerprint_and_a_gap_starts_anew(self) -> None:
-        engine = Engine(NO_CAP)
+        engine = EngineAndOracle(NO_CAP)
 
         def ages(*needs: Need) -> dict[int, int]:
             return {s.profile.priority: s.age_cycles for s in decide([], needs, engine=engine).shortfalls}
@@ -35,7 +46,7 @@ class TestShortfalls:
         assert (shortfall.fingerprint, shortfall.profile) == (of.fingerprint, of)
 
     def test_the_important_come_first_then_the_old(self) -> None:
-        engine = Engine(NO_CAP)
+        engine = EngineAndOracle(NO_CAP)
         old = profile(of_type("z"), priority=10)
         decide([], [need(cpu(1), of=old)], engine=engine)
         needs = [need(cpu(1), of=one) for one in (A, old, B)]
@@ -49,7 +60,7 @@ class TestShortfalls:
         assert (view.satisfied, view.age_cycles_unmet, view.reason) == (False, 0, UnmetReason.PRIORITY_STARVED)
 
     def test_a_view_carries_the_age_of_its_shortfall(self) -> None:
-        engine = Engine(NO_CAP)
+        engine = EngineAndOracle(NO_CAP)
         ages = [decide([], [need(cpu(1))], engine=engine).views[0].age_cycles_unmet for _ in range(3)]
         assert ages == [1, 2, 3]
         assert decide([machine("m")], [need(cpu(1))], engine=engine).views[0].age_cycles_unmet == 0
@@ -153,7 +164,7 @@ class TestHints:
 
 def test_laps_are_called_in_order() -> None:
     laps: list[str] = []
-    Engine().cycle({}, {}, 0.0, {}, laps.append)
+    EngineAndOracle().cycle({}, {}, 0.0, {}, laps.append)
     assert laps == ["snapread", "phase1", "phase2", "phase3", "emit"]
 
 
@@ -184,6 +195,7 @@ def test_the_public_surface() -> None:
         "Decisions",
         "Engine",
         "EngineOptions",
+        "Fleet",
         "NeedView",
         "Shortfall",
         "UnmetReason",

@@ -6,8 +6,8 @@ from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import Profile
-from bigfleet.engine import ActionKind, Engine
-from tests.unit.engine_world import NO_CAP, World, acted, machine, need, of_type, profile, same
+from bigfleet.engine import ActionKind
+from tests.unit.engine_world import NO_CAP, EngineAndOracle, World, acted, machine, need, of_type, profile, same
 
 GPU = "nvidia.com/gpu"
 A3 = "a3-highgpu-8g"
@@ -152,5 +152,5 @@ def test_a_folded_gang_keeps_sight_of_its_last_possible_host_while_it_is_created
 
 
 def test_two_engines_given_the_same_worlds_decide_the_same() -> None:
-    worlds = [World.of(a3_machines(6), [a3_need(9)], engine=Engine(NO_CAP)) for _ in range(2)]
+    worlds = [World.of(a3_machines(6), [a3_need(9)], engine=EngineAndOracle(NO_CAP)) for _ in range(2)]
     assert [worlds[0].step() for _ in range(5)] == [worlds[1].step() for _ in range(5)]

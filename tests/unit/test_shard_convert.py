@@ -34,6 +34,7 @@ def wire_need(cpu: str = "4", **fields: object) -> capacity_pb2.CapacityNeed:
 
 class TestDemand:
     def test_belongs_to_the_cluster_of_the_session(self) -> None:
+        # spec trap: the roll-up's own cluster id would let one cluster speak for another.
         (need,) = needs_from_wire("ours", rollup(wire_need()))
         assert need.cluster == "ours"
         assert need.aggregate == {"cpu": 4000}
@@ -89,6 +90,7 @@ class TestDemand:
 
 class TestMetadata:
     def test_survives_the_round_trip_with_infinity_and_a_nul(self) -> None:
+        # spec trap: PINNED is written `+Inf` and read back, and a group holds a NUL.
         requirement = Requirement("rack", Operator.SAME)
         profile = Profile.canonical([requirement], [], 7, penalty.PINNED, penalty.HALF_DOLLAR)
         assignment = assignment_for(profile, "rack\0app=db,;")
@@ -150,7 +152,9 @@ class TestMachine:
         )
         update = node_state(Notice("c", machine, "fake-m", removed=False))
         assert update.supersedes_key == "node:m"
+        # spec trap: upstream leaves node name and cluster empty.
         assert update.node_name == "fake-m"
+        assert update.cluster_id == "c"
         assert update.provider_id == "host-m"
         assert update.state == provider_pb2.CONFIGURED
         assert dict(update.labels) == {

@@ -99,16 +99,24 @@ class TestBootstrap:
         await world.settle()
         assert world.told() == [("Configuring", False)]
 
+    async def test_asks_for_the_blob_of_its_very_machine(self, world: World) -> None:
+        # spec trap: upstream's BootstrapRequest has no machine id, so an operator can't tell machines apart.
+        await world.with_machine(S.IDLE)
+        world.submit(ActionKind.BOOTSTRAP)
+        await world.settle()
+        assert world.operators.asked == ["m"]
+
     @pytest.mark.parametrize("code", TRANSIENT, ids=str)
     async def test_a_refusal_that_may_pass_burns_nothing(self, world: World, code: grpc.StatusCode) -> None:
+        # spec trap: a transient provider error must not make the machine Failed, which upstream never leaves.
         await world.with_machine(S.IDLE)
-        idle_since = dict(world.inventory.idle_since)
+        idle_since = world.inventory.machines.idle_since("m")
         world.provider.refusals["configure"] = code
         world.now += 5
         world.submit(ActionKind.BOOTSTRAP)
         await world.settle()
         assert world.state() is S.IDLE
-        assert world.inventory.idle_since == idle_since
+        assert world.inventory.machines.idle_since("m") == idle_since
         assert world.outcomes(ActionKind.BOOTSTRAP) == {"provider_error": 1}
         assert world.told() == [], "its cluster never heard of it"
         assert world.submit(ActionKind.BOOTSTRAP) is Disposal.DEDUPED, "it backs off"
@@ -161,6 +169,7 @@ class TestBootstrap:
         assert view == {}
 
     async def test_a_terminal_refusal_fails_the_machine_until_the_provider_says_otherwise(self, world: World) -> None:
+        # spec trap: a provider may bring a machine back from Failed (B705), and the shard must follow.
         await world.with_machine(S.IDLE)
         world.provider.refusals["configure"] = grpc.StatusCode.INVALID_ARGUMENT
         world.submit(ActionKind.BOOTSTRAP)
@@ -292,6 +301,13 @@ class TestDrain:
         assert world.outcomes(kind) == {"success": 1}
         assert world.observations("drain_phase_seconds") == 1
         assert world.told() == [("Configured", False), ("Draining", False), ("Idle", True)]
+
+    async def test_names_the_node_to_empty_and_not_the_machine(self, world: World) -> None:
+        # spec trap: upstream sends machine ids, and drains work only where a node is named like its machine.
+        await world.with_machine(S.CONFIGURED, "c")
+        world.submit(ActionKind.RECLAIM, grace_seconds=600)
+        await world.settle()
+        assert world.operators.emptied == ["node-m"]
 
     async def test_goes_on_without_an_operator(self, world: World) -> None:
         await world.with_machine(S.CONFIGURED, "c")

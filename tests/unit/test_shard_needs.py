@@ -18,7 +18,7 @@ def rows(count: int) -> list[Need]:
 
 
 def priorities(table: NeedsTable) -> Sequence[int]:
-    return [row.profile.priority for row in table.snapshot()["c"]]
+    return [row.profile.priority for row in dict(table.unheard())["c"]]
 
 
 class TestArrival:
@@ -26,27 +26,27 @@ class TestArrival:
         table = NeedsTable(guard=True)
         table.replace("c", [need(1)], now=10.0)
         table.replace("c", [need(1, cpu=5000), need(2)], now=20.0)
-        assert [row.arrival for row in table.snapshot()["c"]] == [10.0, 20.0]
+        assert [row.arrival for row in dict(table.unheard())["c"]] == [10.0, 20.0]
 
     def test_is_per_gang(self) -> None:
         table = NeedsTable(guard=True)
         table.replace("c", [need(1, "a")], now=10.0)
         table.replace("c", [need(1, "a"), need(1, "b")], now=20.0)
-        assert [row.arrival for row in table.snapshot()["c"]] == [10.0, 20.0]
+        assert [row.arrival for row in dict(table.unheard())["c"]] == [10.0, 20.0]
 
     def test_starts_anew_when_the_need_was_withdrawn(self) -> None:
         table = NeedsTable(guard=False)
         for now, needs in ((10.0, [need(1)]), (20.0, []), (30.0, [need(1)])):
             table.replace("c", needs, now)
-        assert table.snapshot()["c"][0].arrival == 30.0
+        assert dict(table.unheard())["c"][0].arrival == 30.0
 
 
 class TestReplacement:
     def test_a_cluster_that_never_spoke_is_absent_and_one_without_demand_is_not(self) -> None:
         table = NeedsTable(guard=True)
-        assert table.snapshot() == {}
+        assert dict(table.unheard()) == {}
         assert table.replace("c", [], now=1.0).changed
-        assert table.snapshot() == {"c": ()}
+        assert dict(table.unheard()) == {"c": ()}
 
     def test_says_whether_anything_is_new(self) -> None:
         table = NeedsTable(guard=True)

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from bigfleet.engine.kernels import jit
+from bigfleet.engine.kernels import MODULES, jit
 
 
 def main(arguments: list[str]) -> int:
@@ -15,14 +15,14 @@ def main(arguments: list[str]) -> int:
     if arguments != ["build"]:
         sys.stderr.write("usage: python -m bigfleet.engine.kernels build | where\n")
         return 2
-    if jit.COMPILED:
+    if jit.compiled():
         return 0
     os.environ[jit.MODE_VARIABLE] = "build"
     importlib.reload(jit)
     jit.directory().mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     sys.stdout.write("compiling the engine's kernels (once for each version of them)\n")
-    for name in ("sorting", "credit", "acquire", "victims"):
+    for name in MODULES:
         importlib.import_module(f"bigfleet.engine.kernels.{name}")
     jit.finish()
     sys.stdout.write(f"compiled in {time.perf_counter() - began:.0f} s\n")

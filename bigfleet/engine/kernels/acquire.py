@@ -220,9 +220,7 @@ def take_spread(  # type: ignore[no-untyped-def]
                 elif head_costs[cell] != head_costs[best]:
                     if head_costs[cell] > head_costs[best]:
                         continue
-                elif not cell_before(
-                    cell, best, cell_values, terms, first_term, term_keys, rank_starts, value_ranks
-                ):
+                elif not cell_before(cell, best, cell_values, terms, first_term, term_keys, rank_starts, value_ranks):
                     continue
             best = cell
         if best < 0:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -60,7 +60,7 @@ def _cpu() -> str:
 
 
 def _mode() -> str:
-    mode = os.environ.get(MODE_VARIABLE, "cached")
+    mode = os.environ.get(MODE_VARIABLE) or "cached"
     return "plain" if mode == "cached" and not (directory() / _MARKER).exists() else mode
 
 
@@ -69,30 +69,37 @@ def finish() -> None:
     (directory() / _MARKER).touch()
 
 
-_ACTIVE = _mode()
+_active = _mode()
+
+
+def go_plain() -> None:
+    """Give the cache up for this process."""
+    global _active
+    _active = "plain"
+
+
+def compiled() -> bool:
+    """Whether the kernels of this process are machine code."""
+    return _active != "plain"
 
 
 def helper(function: Function) -> Function:
     """A function that kernels call; it becomes part of them."""
-    if _ACTIVE == "plain":
+    if not compiled():
         return function
     from numba import njit
 
-    return njit(inline="never")(function)
+    return cast(Function, njit(function))
 
 
 def kernel(signature: str) -> Callable[[Function], Function]:
     """A function that the engine calls, with the types of its arguments."""
 
     def decorate(function: Function) -> Function:
-        if _ACTIVE == "plain":
+        if not compiled():
             return function
-        from bigfleet.engine.kernels import cache
+        from bigfleet.engine.kernels import stored
 
-        return cache.compiled(function, signature, build=_ACTIVE == "build")
+        return cast(Function, stored.machine_code(function, signature, build=_active == "build"))
 
     return decorate
-
-
-# Whether the kernels of this process are compiled.
-COMPILED = _ACTIVE != "plain"

@@ -50,9 +50,7 @@ def sift_down(heap, parent, size, state, bucket, pools, seg_rows, seg_starts, co
             heap[child + 1], heap[child], state, bucket, pools, seg_rows, seg_starts, costs, labels, taken
         ):
             child += 1
-        if not head_before(
-            heap[child], heap[parent], state, bucket, pools, seg_rows, seg_starts, costs, labels, taken
-        ):
+        if not head_before(heap[child], heap[parent], state, bucket, pools, seg_rows, seg_starts, costs, labels, taken):
             return
         heap[parent], heap[child] = heap[child], heap[parent]
         parent = child

@@ -1,10 +1,8 @@
 """Orders: ids by their bytes, and the segments of the index by theirs."""
 
-import numpy as np
+from bigfleet.engine.kernels.jit import helper, kernel
 
-from bigfleet.engine.kernels.jit import COMPILED, helper, kernel
-
-__all__ = ["COMPILED", "merge_segments", "sort_by_text"]
+__all__ = ["merge_segments", "sort_by_text"]
 
 
 @helper
@@ -74,7 +72,15 @@ def sort_rows(rows, low, high, bucket, by_penalty, kind_of, labels, costs, terms
             if child >= end:
                 break
             if child + 1 < end and row_before(
-                rows[low + child], rows[low + child + 1], bucket, by_penalty, kind_of, labels, costs, terms, reclamations
+                rows[low + child],
+                rows[low + child + 1],
+                bucket,
+                by_penalty,
+                kind_of,
+                labels,
+                costs,
+                terms,
+                reclamations,
             ):
                 child += 1
             if not row_before(

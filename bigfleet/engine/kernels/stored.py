@@ -45,7 +45,7 @@ class _NoCompiler:
         raise jit.NotBuilt("a kernel is missing in the cache; `make kernels` builds it")
 
 
-def compiled(function: Any, signature: str, build: bool) -> Any:
+def machine_code(function: Any, signature: str, build: bool) -> Any:
     """The function in machine code: from the cache, or compiled and stored there."""
     dispatcher = njit(nogil=True)(function)
     dispatcher._cache = _Cache(function)

@@ -1,0 +1,41 @@
+"""Where two engines' decisions differ, in words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+
+from bigfleet.engine.decisions import Decisions
+
+_SHOWN = 3
+# What is read at once, to be carried out, and what somebody may ask for later.
+ACTIONS, REPORTS = ("actions",), ("shortfalls", "views", "hints")
+
+
+def differences(engine: Decisions, oracle: Decisions, parts: Sequence[str] = (*ACTIONS, *REPORTS)) -> list[str]:
+    """Empty when they agree on every action, shortfall, view and hint, in order, and on the capped reclaims."""
+    found: list[str] = []
+    for name in parts:
+        found += _of_rows(name, tuple(getattr(engine, name)), tuple(getattr(oracle, name)))
+    if engine.reclaims_capped != oracle.reclaims_capped:
+        found.append(f"reclaims_capped: engine {engine.reclaims_capped}, oracle {oracle.reclaims_capped}")
+    return found
+
+
+def _of_rows(name: str, engine: Sequence[object], oracle: Sequence[object]) -> Iterable[str]:
+    if engine == oracle:
+        return []
+    lines = [f"{name}: engine has {len(engine)}, oracle has {len(oracle)}"]
+    for row in range(max(len(engine), len(oracle))):
+        ours = engine[row] if row < len(engine) else None
+        theirs = oracle[row] if row < len(oracle) else None
+        if ours != theirs:
+            lines += [f"  {name}[{row}]{_differing_fields(ours, theirs)}", f"    engine {ours}", f"    oracle {theirs}"]
+        if len(lines) > 3 * _SHOWN:
+            break
+    return lines
+
+
+def _differing_fields(ours: object, theirs: object) -> str:
+    if ours is None or theirs is None or type(ours) is not type(theirs):
+        return ""
+    names = [f.name for f in fields(ours) if getattr(ours, f.name) != getattr(theirs, f.name)]  # type: ignore[arg-type]
+    return f" differs in {', '.join(names)}"

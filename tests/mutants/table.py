@@ -1,0 +1,388 @@
+"""Mistakes that an engine could make, each with the test that notices it. All of them run, none is equivalent."""
+
+from tests.mutants.mutant import Mutant
+
+_CHANGES = "unit/test_engine_changes.py::test_"
+_DOMAINS = "unit/test_engine_domains.py::Test"
+_PARKING = "unit/test_engine_parking.py::test_"
+_PHASE1 = "unit/test_engine_phase1.py::Test"
+_PHASE2 = "unit/test_engine_phase2.py::Test"
+_PHASE3 = "unit/test_engine_phase3.py::Test"
+_REPORTS = "unit/test_engine_reports.py::"
+_SPREAD = "unit/test_engine_spread.py::test_"
+
+_CREDIT = (
+    Mutant(
+        "engine/kernels/sorting.py",
+        "return penalty_a > penalty_b",
+        "return penalty_a < penalty_b",
+        _PHASE1 + "Credit::test_machines_are_claimed_in_keep_order",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "return slab_starts[1, cluster] + position - configured",
+        "return slab_starts[1, cluster]",
+        _PHASE1 + "Credit::test_bound_machines_cover_demand_and_nothing_is_acquired",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "if head >= 0 and (best < 0 or head < best):",
+        "if head >= 0 and (best < 0 or head > best):",
+        _CHANGES + "a_machine_that_is_cheaper_is_kept_whatever_its_kind",
+    ),
+    Mutant(
+        "engine/kernels/pools.py",
+        "if units[row, d] > 0 and allocatable[vector, d] < units[row, d]:",
+        "if units[row, d] > 0 and allocatable[vector, d] <= units[row, d]:",
+        _PHASE1 + "Credit::test_a_machine_counts_with_all_it_has_but_only_in_dimensions_it_has",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "units = np.where(units > 0, units, wants > 0).astype(np.int64)",
+        "units = units.astype(np.int64)",
+        _PHASE1 + "Credit::test_machines_that_bring_nothing_of_what_is_wanted_are_left_alone",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "self._profile_ranks(profiles), arrived, -priorities)",
+        "self._profile_ranks(profiles), -arrived, -priorities)",
+        _PHASE1 + "Credit::test_equal_priorities_go_by_arrival_then_by_cluster",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "if used[place] or not (matches[profile, kind] and fits(allocatable, allocatable_of[kind], units, row)):",
+        "if not (matches[profile, kind] and fits(allocatable, allocatable_of[kind], units, row)):",
+        _CHANGES + "a_machine_being_created_counts_for_one_cluster",
+    ),
+)
+_FOLDING = (
+    Mutant(
+        "engine/kernels/credit.py",
+        "if free_vectors[profile, vector] and fits(allocatable, vector, class_values, c):",
+        "if fits(allocatable, vector, class_values, c):",
+        _CHANGES + "a_gang_folds_when_a_machine_comes_that_holds_it_and_unfolds_when_it_goes",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "if not verdict and segment >= 0:",
+        "if False:",
+        _CHANGES + "a_gang_stays_folded_while_its_host_is_being_created",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "units = np.concatenate([self._min_units[raw], values])",
+        "units = np.concatenate([self._min_units[raw], values // 2])",
+        _CHANGES + "machines_too_small_for_a_whole_gang_do_not_serve_a_folded_one",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "np.minimum.at(arrivals, self._folded_of[folds], self._class_arrivals[folds])",
+        "np.maximum.at(arrivals, self._folded_of[folds], self._class_arrivals[folds])",
+        _REPORTS + "TestViews::test_a_folded_gang_is_one_plain_row",
+    ),
+)
+_GANGS = (
+    Mutant(
+        "engine/kernels/credit.py",
+        "has = score(creditable, domain, missing, row, by_name, True)",
+        "has = score(creditable, domain, missing, row, by_name, False)",
+        _DOMAINS + "Choice::test_step_2_coverage_is_capped_so_surplus_does_not_count",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "-score(own, domain, missing, row, by_name, True),",
+        "0.0,",
+        _DOMAINS + "Choice::test_step_3_then_more_of_the_gangs_own_machines",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "score(totals, domain, missing, row, by_name, False),\n                -counts",
+        "-score(totals, domain, missing, row, by_name, False),\n                -counts",
+        _DOMAINS + "Choice::test_step_4_then_the_least_over_commitment",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "rank = (1, -capped, -has, 0.0, -counts[domain], int(value_ranks[domain]))",
+        "rank = (1, -capped, has, 0.0, -counts[domain], int(value_ranks[domain]))",
+        _DOMAINS + "Choice::test_step_5_then_the_greater_creditable_coverage",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "rank = (1, -capped, -has, 0.0, -counts[domain], int(value_ranks[domain]))",
+        "rank = (1, -capped, -has, 0.0, counts[domain], int(value_ranks[domain]))",
+        _DOMAINS + "Choice::test_step_6_then_the_larger_count",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "rank = (1, -capped, -has, 0.0, -counts[domain], int(value_ranks[domain]))",
+        "rank = (1, -capped, -has, 0.0, -counts[domain], -int(value_ranks[domain]))",
+        _DOMAINS + "Choice::test_step_7_then_the_smallest_value",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "is_own = profile_of[machine] == profile and group_of[machine] == group",
+        "is_own = profile_of[machine] == profile",
+        _DOMAINS + "Claims::test_its_own_machines_come_first",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "            left[kind] -= consumed[0, kind] + consumed[1, kind]",
+        "            pass",
+        _DOMAINS + "VirtualConsumption::test_a_later_gang_does_not_count_on_what_an_earlier_one_will_take",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "        if not parked[gang]:\n            for i in",
+        "        if True:\n            for i in",
+        _PARKING + "a_parked_gang_keeps_what_it_has_and_acquires_nothing",
+    ),
+    Mutant(
+        "engine/parking.py",
+        "return cycles >= self._park_after_cycles and cycles % self._probe_every != 0",
+        "return cycles > self._park_after_cycles and cycles % self._probe_every != 0",
+        _PARKING + "a_hopeless_gang_is_parked_from_the_ninth_cycle_on_and_probes_at_multiples_of_32",
+    ),
+    Mutant(
+        "engine/acquisition.py",
+        "            & (self.bootstraps + self.provisions == 0)\n",
+        "",
+        _PARKING + "a_gang_that_acquires_something_is_not_hopeless",
+    ),
+    Mutant(
+        "engine/acquisition.py",
+        "            & (self.satisfiable == 0)\n",
+        "",
+        _PARKING + "a_gang_whose_domain_would_do_is_not_hopeless",
+    ),
+)
+_ACQUISITION = (
+    Mutant(
+        "engine/kernels/pools.py",
+        "bucket = 0 if state == 0 else need_bucket",
+        "bucket = need_bucket",
+        _PHASE1 + "Acquisition::test_idle_machines_go_by_price_alone",
+    ),
+    Mutant(
+        "engine/kernels/pools.py",
+        "return labels[row_a] < labels[row_b]",
+        "return labels[row_a] > labels[row_b]",
+        _CHANGES + "ids_give_the_order_across_kinds",
+    ),
+    Mutant(
+        "core/penalty.py",
+        "    if interruption_probability == 0:\n        return price_per_hour\n",
+        "",
+        _PHASE1 + "Acquisition::test_pinned_work_prefers_machines_that_are_never_interrupted_and_orders_them_by_price",
+    ),
+    Mutant(
+        "engine/kernels/acquire.py",
+        "if balances[slot] > least[t] + term_skews[first_term + t] - 1:",
+        "if balances[slot] > least[t] + term_skews[first_term + t]:",
+        _SPREAD + "the_cheapest_of_the_zones_that_are_not_ahead",
+    ),
+    Mutant(
+        "engine/kernels/acquire.py",
+        "return rank_a < rank_b",
+        "return rank_a > rank_b",
+        _SPREAD + "equal_prices_go_by_zone",
+    ),
+    Mutant(
+        "engine/kernels/acquire.py",
+        "        if pooled == 0:\n            continue\n        whole = True",
+        "        if left == 0:\n            continue\n        whole = True",
+        _SPREAD + "a_zone_that_a_better_need_emptied_still_counts",
+    ),
+    Mutant(
+        "engine/acquisition.py",
+        "part[counts > 0] = counts[counts > 0]",
+        "part[counts > 0] = 0",
+        _SPREAD + "machines_that_the_need_already_has_count",
+    ),
+    Mutant(
+        "engine/profiles.py",
+        "(keys[term.topology_key], max(1, term.max_skew))",
+        "(keys[term.topology_key], term.max_skew)",
+        _SPREAD + "a_skew_below_one_counts_as_one",
+    ),
+    Mutant(
+        "engine/acquisition.py",
+        "order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, -priorities))",
+        "order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, priorities))",
+        _PHASE1 + "Acquisition::test_the_more_important_need_gets_the_last_machine",
+    ),
+)
+_PREEMPTION = (
+    Mutant(
+        "engine/kernels/victims.py",
+        "or assigned[i] >= priority",
+        "or assigned[i] > priority",
+        _PHASE2 + "DrainsUnderWay::test_it_does_not_count_for_work_that_could_not_have_preempted_it",
+    ),
+    Mutant(
+        "engine/kernels/victims.py",
+        "                or holders[i] >= priority\n",
+        "",
+        _PHASE2 + "Victims::test_a_machine_that_serves_a_better_need_by_now_is_no_victim",
+    ),
+    Mutant(
+        "engine/kernels/victims.py",
+        "or (key >= 0 and attributes[key, kind] != domains[row])",
+        "or False",
+        _PHASE2 + "Gangs::test_a_gang_preempts_in_its_domain_only",
+    ),
+    Mutant(
+        "engine/kernels/victims.py",
+        "            if terms == 0:\n                gone",
+        "            if True:\n                gone",
+        _PHASE2 + "Spread::test_no_victim_is_taken_that_the_spread_would_not_let_the_need_use",
+    ),
+    Mutant(
+        "engine/preemption.py",
+        "& (short.parked == 0) & ~homeless)",
+        "& ~homeless)",
+        _PARKING + "parked_demand_is_still_a_shortfall_and_takes_no_victims",
+    ),
+    Mutant(
+        "engine/preemption.py",
+        "                may[number] = 0\n",
+        "                pass\n",
+        _PARKING + "a_probe_that_finds_nothing_takes_no_victims",
+    ),
+    Mutant(
+        "core/victims.py",
+        "(1 / max(reclamation_dollars, _PENALTY_FLOOR_DOLLARS)) * 0.1",
+        "(1 / max(reclamation_dollars, _PENALTY_FLOOR_DOLLARS)) * -0.1",
+        _PHASE2 + "Victims::test_the_lowest_priority_goes_first_then_the_lowest_penalties_then_the_id",
+    ),
+    Mutant(
+        "core/victims.py",
+        "if gap > above)",
+        "if gap >= above)",
+        "unit/test_core_victims.py::test_grace_by_gap",
+    ),
+)
+_SHRINKING = (
+    Mutant(
+        "engine/shrinking.py",
+        "max(1, math.floor(fraction * configured))",
+        "math.floor(fraction * configured)",
+        _PHASE3 + "Reclaim::test_the_cap_is_a_twentieth_of_the_clusters_machines_and_at_least_one",
+    ),
+    Mutant(
+        "engine/shrinking.py",
+        "known.excess[preempted[known.excess] == 0] if len(preempted) else known.excess",
+        "known.excess",
+        _PHASE2 + "Victims::test_excess_that_is_preempted_is_not_reclaimed_as_well",
+    ),
+    Mutant(
+        "engine/shrinking.py",
+        "kept = excess[: reclaim_cap(known.configured, cap_fraction)]",
+        "kept = excess[-reclaim_cap(known.configured, cap_fraction) :]",
+        _PHASE3 + "Reclaim::test_the_cap_keeps_the_head_of_each_clusters_excess",
+    ),
+    Mutant(
+        "engine/shrinking.py",
+        "now - fleet.idle_since[machines] > holds[kind]",
+        "now - fleet.idle_since[machines] >= holds[kind]",
+        _CHANGES + "time_alone_releases_a_machine",
+    ),
+    Mutant(
+        "engine/shrinking.py",
+        "return machines[np.argsort(fleet.ids.labels[machines])]",
+        "return machines",
+        _PHASE3 + "Release::test_neither_the_cap_nor_the_roll_up_gate_applies_and_ids_give_the_order",
+    ),
+)
+_TELLING = (
+    Mutant(
+        "engine/ledger.py",
+        "ages[fingerprint] = self.ages.get(fingerprint, 0) + 1",
+        "ages[fingerprint] = self.ages.get(fingerprint, 1) + 1",
+        _REPORTS + "TestShortfalls::test_ages_grow_per_fingerprint_and_a_gap_starts_anew",
+    ),
+    Mutant(
+        "engine/ledger.py",
+        "(-s.profile.priority, -s.age_cycles, s.fingerprint)",
+        "(-s.profile.priority, s.age_cycles, s.fingerprint)",
+        _REPORTS + "TestShortfalls::test_the_important_come_first_then_the_old",
+    ),
+    Mutant(
+        "engine/reports.py",
+        "age_cycles_unmet=0 if met else self._ages",
+        "age_cycles_unmet=self._ages",
+        _REPORTS + "TestShortfalls::test_a_satisfied_need_has_no_age_though_another_of_its_fingerprint_is_short",
+    ),
+    Mutant(
+        "engine/reports.py",
+        "        if not short.usable[number]:\n            return UnmetReason.NO_MATCHING_SUPPLY\n",
+        "",
+        _REPORTS + "TestReasons::test_the_first_reason_that_applies",
+    ),
+    Mutant(
+        "engine/reports.py",
+        "float(self._prices[:kinds][idle].min())",
+        "float(self._prices[:kinds][idle].max())",
+        _REPORTS + "TestHints::test_free_machines_of_the_pinned_types_whatever_else_is_required",
+    ),
+)
+_MEMORY = (
+    Mutant(
+        "engine/credit.py",
+        "shared = pools_changed or gangs_gone or fleet.creating_changed > seen",
+        "shared = pools_changed or fleet.creating_changed > seen",
+        _CHANGES + "a_gang_has_the_choice_of_another_clusters_gang_that_went",
+    ),
+    Mutant(
+        "engine/credit.py",
+        "flipped = not np.array_equal(free_vectors, self._free_vectors)",
+        "flipped = False",
+        _CHANGES + "a_gang_folds_when_a_machine_comes_that_holds_it_and_unfolds_when_it_goes",
+    ),
+    Mutant(
+        "engine/credit.py",
+        "due.update(self._folding.intersection(self._changed(fleet.slab_changed)))",
+        "pass",
+        _CHANGES + "a_gang_folds_onto_a_machine_that_its_cluster_was_given",
+    ),
+    Mutant(
+        "engine/engine.py",
+        "unchanged = fleet.change == self._change and not self._parking.restamped",
+        "unchanged = fleet.change == self._change",
+        _CHANGES + "gangs_park_and_probe_though_nothing_changes",
+    ),
+    Mutant(
+        "engine/fleet.py",
+        "            and terms == self.terms_of[row]\n",
+        "",
+        _CHANGES + "a_new_penalty_changes_who_is_kept",
+    ),
+    Mutant(
+        "engine/fleet.py",
+        "            and cluster == self.cluster_of[row]\n",
+        "",
+        _CHANGES + "a_machine_that_changes_hands_counts_for_its_new_cluster_only",
+    ),
+    Mutant(
+        "engine/dimensions.py",
+        "self.units[column] = math.gcd(self.units[column], amount)",
+        "self.units[column] = min(self.units[column], amount)",
+        _CHANGES + "an_amount_finer_than_all_before_changes_no_other",
+    ),
+    Mutant(
+        "engine/identities.py",
+        "self.labels[fresh[start + index]] = low + (index + 1) * step",
+        "self.labels[fresh[start + index]] = high + (index + 1) * step",
+        _CHANGES + "ids_keep_their_order_in_whatever_order_they_come",
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = (
+    *_CREDIT,
+    *_FOLDING,
+    *_GANGS,
+    *_ACQUISITION,
+    *_PREEMPTION,
+    *_SHRINKING,
+    *_TELLING,
+    *_MEMORY,
+)

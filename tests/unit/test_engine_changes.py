@@ -1,0 +1,233 @@
+"""What the engine remembers from cycle to cycle must follow every change, however small."""
+
+from dataclasses import replace
+
+from bigfleet.core.machines import Assignment, Machine, MachineState
+from bigfleet.core.needs import Need
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Requirement
+from bigfleet.engine import ActionKind, Decisions
+from tests.unit.engine_world import (
+    NO_CAP,
+    EngineAndOracle,
+    acted,
+    assignment,
+    configured,
+    cpu,
+    machine,
+    need,
+    profile,
+    same,
+)
+
+GANG = profile(same())
+
+
+class Story:
+    """One engine that is shown one world after the other."""
+
+    def __init__(self) -> None:
+        self._engine = EngineAndOracle(NO_CAP)
+
+    def then(
+        self, machines: list[Machine], *needs: Need, now: float = 0.0, idle_since: dict[str, float] | None = None
+    ) -> Decisions:
+        demand: dict[str, list[Need]] = {}
+        for one in needs:
+            demand.setdefault(one.cluster, []).append(one)
+        return self._engine.cycle({one.id: one for one in machines}, demand, now, idle_since or {})
+
+
+def bootstraps(decisions: Decisions) -> list[str]:
+    return acted(decisions, ActionKind.BOOTSTRAP)
+
+
+def gang(units: float, cluster: str = "c1", arrival: float = 0.0) -> Need:
+    return need(cpu(units), of=GANG, cluster=cluster, group="g", arrival=arrival)
+
+
+def domains(decisions: Decisions) -> list[str]:
+    return [view.same_domain for view in decisions.views]
+
+
+def test_a_gang_has_the_choice_of_another_clusters_gang_that_went() -> None:
+    story = Story()
+    racks = [machine(f"{rack}{n}", rack=rack) for rack in ("r1", "r2") for n in range(2)]
+    first, second = gang(8, "c1"), gang(8, "c2", arrival=1.0)
+    assert domains(story.then(racks, first, second)) == ["r1", "r2"]
+    assert domains(story.then(racks, second)) == ["r1"]
+
+
+def test_a_gang_folds_when_a_machine_comes_that_holds_it_and_unfolds_when_it_goes() -> None:
+    story = Story()
+    small, large = [machine(f"s{n}", rack="r1") for n in range(2)], machine("l", allocatable=cpu(8), rack="r2")
+    folded = [
+        story.then(machines, gang(8)).views[0].need.profile.same is None
+        for machines in (small, [*small, large], small, [*small, replace(large, allocatable=cpu(7))])
+    ]
+    assert folded == [False, True, False, False]
+
+
+def test_a_gang_folds_onto_a_machine_that_its_cluster_was_given() -> None:
+    story = Story()
+    large = machine("l", MachineState.FAILED, allocatable=cpu(8), rack="r1")
+    bound = configured("l", allocatable=cpu(8), rack="r1")
+    assert story.then([large], gang(8)).views[0].need.profile.same is not None
+    assert story.then([bound], gang(8)).views[0].need.profile.same is None
+
+
+def test_a_gang_stays_folded_while_its_host_is_being_created() -> None:
+    plain = GANG.without_same()
+    bought = replace(machine("l", MachineState.CREATING, allocatable=cpu(8), rack="r1"), assignment=for_(plain))
+    story = Story()
+    assert story.then([replace(bought, assignment=for_(GANG))], gang(8)).views[0].need.profile.same is not None
+    assert story.then([bought], gang(8)).views[0].claimed == 1
+
+
+def for_(of: object) -> Assignment:
+    return Assignment(fingerprint=of.fingerprint)  # type: ignore[attr-defined]
+
+
+def test_what_is_created_for_a_profile_counts_once_someone_asks_for_it() -> None:
+    story = Story()
+    of = profile(priority=7)
+    bought = replace(machine("m", MachineState.CREATING), assignment=for_(of))
+    story.then([bought], need(cpu(4)))
+    (view,) = story.then([bought], need(cpu(4), of=of)).views
+    assert (view.claimed, view.satisfied) == (1, True)
+
+
+def test_a_label_that_nobody_asked_about_counts_once_someone_does() -> None:
+    story = Story()
+    ssd, hdd = (replace(machine(disk), labels={"disk": disk}) for disk in ("ssd", "hdd"))
+    assert bootstraps(story.then([ssd, hdd], need(cpu(1)))) == ["hdd"]
+    picky = need(cpu(1), of=profile(Requirement("disk", Operator.IN, ("ssd",))))
+    assert bootstraps(story.then([ssd, hdd], picky)) == ["ssd"]
+
+
+def test_a_new_price_changes_who_is_taken_first() -> None:
+    story = Story()
+    one, other = machine("a", price=1.0), machine("b", price=2.0)
+    assert bootstraps(story.then([one, other], need(cpu(1)))) == ["a"]
+    assert bootstraps(story.then([one, replace(other, price_per_hour=0.5)], need(cpu(1)))) == ["b"]
+
+
+def test_a_new_label_moves_a_machine_to_another_domain() -> None:
+    story = Story()
+    racks = [machine(f"m{n}", rack="r1" if n < 2 else "r2") for n in range(3)]
+    assert domains(story.then(racks, gang(8))) == ["r1"]
+    racks[0] = replace(racks[0], labels={RACK_KEY: "r2"})
+    assert domains(story.then(racks, gang(8))) == ["r2"]
+
+
+def test_a_machine_that_shrinks_no_longer_covers_what_it_did() -> None:
+    story = Story()
+    whole = configured("m", allocatable=cpu(4))
+    assert story.then([whole], need(cpu(4))).views[0].satisfied
+    assert not story.then([replace(whole, allocatable=cpu(3))], need(cpu(4))).views[0].satisfied
+
+
+def test_a_machine_that_changes_hands_counts_for_its_new_cluster_only() -> None:
+    story = Story()
+    ours, theirs = need(cpu(4)), need(cpu(4), cluster="c2")
+    assert [v.claimed for v in story.then([configured("m", "c1")], ours, theirs).views] == [1, 0]
+    assert [v.claimed for v in story.then([configured("m", "c2")], ours, theirs).views] == [0, 1]
+
+
+def test_a_new_penalty_changes_who_is_kept() -> None:
+    story = Story()
+    machines = [configured("a"), configured("b")]
+    assert acted(story.then(machines, need(cpu(4))), ActionKind.RECLAIM) == ["b"]
+    dear = replace(machines[1], assignment=assignment(profile(reclamation=10)))
+    assert acted(story.then([machines[0], dear], need(cpu(4))), ActionKind.RECLAIM) == ["a"]
+
+
+def test_a_machine_that_goes_and_comes_back_is_as_good_as_new() -> None:
+    story = Story()
+    for there in (True, False, True):
+        machines = [machine("m")] if there else []
+        assert bootstraps(story.then(machines, need(cpu(1)))) == ["m"] * there
+
+
+def test_an_amount_finer_than_all_before_changes_no_other() -> None:
+    story = Story()
+    story.then([machine("a"), configured("b")], need(cpu(8)))
+    finer = need({"cpu": 4001}, {"cpu": 1})
+    decisions = story.then([machine("a"), configured("b")], finer)
+    assert bootstraps(decisions) == ["a"]
+    assert decisions.views[0].satisfied
+
+
+def test_a_dimension_that_is_new_is_wanted_too() -> None:
+    story = Story()
+    plain, with_gpu = machine("a"), machine("b", allocatable={"cpu": 4000, "gpu": 1000})
+    assert bootstraps(story.then([plain, with_gpu], need(cpu(1)))) == ["a"]
+    assert bootstraps(story.then([plain, with_gpu], need({"cpu": 1000, "gpu": 1000}, {"gpu": 1000}))) == ["b"]
+
+
+def test_ids_keep_their_order_in_whatever_order_they_come() -> None:
+    story = Story()
+    machines: list[Machine] = []
+    for number, machine_id in enumerate(["m", "z", "a", "mm", "é", "ma", "m-1", "Z"]):
+        machines.append(machine(machine_id))
+        decisions = story.then(machines, need(cpu(4 * (number + 1))))
+        assert bootstraps(decisions) == sorted(one.id for one in machines)
+
+
+def test_gangs_park_and_probe_though_nothing_changes() -> None:
+    story = Story()
+    held = [configured("held", rack="r1", of=GANG, group="g")]
+    parked = [story.then(held, gang(12)).views[0].parked for _ in range(34)]
+    assert parked == [False] * 8 + [True] * 24 + [False] + [True]
+
+
+def test_a_shortfall_ages_though_nothing_changes() -> None:
+    story = Story()
+    assert [story.then([], need(cpu(4))).shortfalls[0].age_cycles for _ in range(4)] == [1, 2, 3, 4]
+
+
+def test_time_alone_releases_a_machine() -> None:
+    story = Story()
+    late = [story.then([machine("m")], now=now, idle_since={"m": 0.0}).actions for now in (10.0, 300.0, 301.0)]
+    assert [len(actions) for actions in late] == [0, 0, 1]
+
+
+def test_a_roll_up_that_is_replaced_is_forgotten() -> None:
+    story = Story()
+    machines = [configured("a"), configured("b")]
+    assert not story.then(machines, need(cpu(8))).actions
+    assert acted(story.then(machines, need(cpu(4))), ActionKind.RECLAIM) == ["b"]
+    assert not story.then(machines).actions, "the cluster is as if it had never reported"
+
+
+def test_a_drain_that_begins_counts_for_the_one_who_waits() -> None:
+    story = Story()
+    low = profile(priority=1)
+    victim = configured("v", "c2", of=low)
+    demand = need(cpu(4)), need(cpu(4), of=low, cluster="c2")
+    assert acted(story.then([victim], *demand), ActionKind.PREEMPT) == ["v"]
+    assert not story.then([replace(victim, state=MachineState.DRAINING)], *demand).actions
+
+
+def test_a_machine_that_is_cheaper_is_kept_whatever_its_kind() -> None:
+    machines = [configured("a", price=2.0), configured("b", price=1.0, zone="zone-b", allocatable=cpu(5))]
+    zonal = need(cpu(1), of=profile(Requirement(ZONE_KEY, Operator.IN, ("zone-b",)), priority=1))
+    assert acted(Story().then(machines, need(cpu(4)), zonal), ActionKind.RECLAIM) == ["a"]
+
+
+def test_a_machine_being_created_counts_for_one_cluster() -> None:
+    of = profile()
+    bought = replace(machine("m", MachineState.CREATING), assignment=for_(of))
+    views = Story().then([bought], need(cpu(4), of=of), need(cpu(4), of=of, cluster="c2")).views
+    assert [view.claimed for view in views] == [1, 0]
+
+
+def test_ids_give_the_order_across_kinds() -> None:
+    machines = [machine("a", zone="zone-b"), machine("b", zone="zone-a"), machine("c", zone="zone-b")]
+    assert bootstraps(Story().then(machines, need(cpu(8)))) == ["a", "b"]
+
+
+def test_machines_too_small_for_a_whole_gang_do_not_serve_a_folded_one() -> None:
+    small, large = configured("s", rack="r1"), configured("l", allocatable=cpu(6), rack="r1", price=9.0)
+    decisions = Story().then([small, large], gang(6))
+    assert decisions.views[0].need.profile.same is None
+    assert acted(decisions, ActionKind.RECLAIM) == ["s"]
