@@ -1,8 +1,10 @@
 """Acquisition: free machines for what credit left short, in order of precedence (spec/engine.md §3.9)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.core.requirements import Profile
 from bigfleet.engine.blocks import Arrangement
@@ -71,7 +73,7 @@ class Short:
         return len(self.rows)
 
     def unmet(self) -> Flags:
-        return (self.missing > 0).any(axis=1).astype(np.uint8)
+        return np.asarray((self.missing > 0).any(axis=1), np.uint8)
 
     def hopeless(self, fleet: Fleet) -> Longs:
         """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
@@ -103,8 +105,8 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     creating = _creating_of(fleet, short)
     if (creating >= 0).any():
         kernels().credit_creating(
-            short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts, index.sizes,
-            profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts, terms.keys,
+            short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts,
+            index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts, terms.keys,
             terms.offsets, short.balance_of, short.balances,
         )  # fmt: skip
     out = np.empty(int(credits.free.sum()), np.int32)
@@ -112,7 +114,7 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     count = kernels().acquire(
         short.profiles, short.parked, short.units, short.missing, short.domains, short.usable, short.bootstraps,
         short.provisions, short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets,
-        terms.sizes, index.rows, index.starts, index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable,
+        terms.sizes, index.rows, index.starts, index.sizes, kinds.allocatable_of, kinds.allocatable,
         kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
         profiles.kind_starts, profiles.kind_lists, kinds.machines, rank_starts, value_ranks, short.taken, out,
     )  # fmt: skip
@@ -127,7 +129,7 @@ def _gather(fleet: Fleet, credits: Credits) -> Short:
     owners = np.repeat(np.arange(len(known)), counts)
     width = fleet.dimensions.width
 
-    def column(name: str, dtype: type, of: str = "credited") -> np.ndarray:  # type: ignore[type-arg]
+    def column(name: str, dtype: type, of: str = "credited") -> NDArray[Any]:
         parts = [getattr(one if of == "credited" else one.arrangement, name)[one.short] for one in known]
         return np.concatenate(parts) if parts else np.zeros(0, dtype)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bigfleet.core.needs import Need
 from bigfleet.core.vectors import ReadVector
 from bigfleet.engine.dimensions import SATURATED, Dimensions, rescaled
-from bigfleet.engine.growing import Flags, Floats, Ints, Longs
+from bigfleet.engine.growing import Floats, Ints, Longs
 from bigfleet.engine.profiles import Profiles
 from bigfleet.engine.texts import Texts
 

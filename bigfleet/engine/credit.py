@@ -141,9 +141,8 @@ class Credits:
         kernels().folds(
             starts,
             np.concatenate([blocks[cluster].class_profiles for cluster in folding]),
-            plains,
             np.concatenate([blocks[cluster].class_values for cluster in folding]),
-            creating, slab_starts, slab_sizes, fleet.index.rows, fleet.index.kinds, fleet.index.starts,
+            creating, slab_starts, slab_sizes, fleet.index.kinds, fleet.index.starts,
             fleet.index.sizes, fleet.profiles.matches, fleet.kinds.allocatable_of, fleet.kinds.allocatable,
             self._free_vectors, verdicts,
         )  # fmt: skip
@@ -172,15 +171,15 @@ class Credits:
         row_starts = np.cumsum([0] + [len(one) for one in rows]).astype(np.int64)
         total = int(row_starts[-1])
         parked = np.zeros(total, np.uint8)
-        for number, cluster in enumerate(clusters):
-            first = row_starts[number]
-            for row in parking.parked_rows(rows[number]):
-                parked[first + row] = 1
+        for number, one in enumerate(rows):
+            for row in parking.parked_rows(one):
+                parked[row_starts[number] + row] = 1
         gangs = np.concatenate([one.gangs + row_starts[number] for number, one in enumerate(rows)]).astype(np.int32)
         owners = np.repeat(np.arange(len(rows)), [len(one.gangs) for one in rows])
         profile_of = np.concatenate([one.profiles for one in rows])
         group_of = np.concatenate([one.groups for one in rows])
         creating = np.full(total, -1, np.int32)
+        own_starts, own_keys, own_of = _gang_keys(rows, total)
         if len(gangs):
             arrivals = np.concatenate([one.arrivals[one.gangs] for one in rows])
             priorities = np.concatenate([one.priorities[one.gangs] for one in rows])
@@ -191,7 +190,7 @@ class Credits:
                 for gang in gangs.tolist():
                     creating[gang] = fleet.creating.get((int(profile_of[gang]), int(group_of[gang])), -1)
         missing = np.concatenate([one.wants for one in rows])
-        credited = np.zeros(total, np.int32)
+        credited = np.zeros(total, np.int64)
         domains = np.full(total, -1, np.int32)
         satisfiable = np.zeros(total, np.uint8)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
@@ -199,12 +198,12 @@ class Credits:
         kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, group_of, parked,
             np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32),
-            index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of, profiles.matches,
+            own_starts, own_keys, own_of, index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of, profiles.matches,
             kinds.allocatable_of, kinds.allocatable, kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs,
             fleet.ids.labels, fleet.pools, profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
         )  # fmt: skip
-        is_short = (missing > 0).any(axis=1)
+        is_short = np.asarray((missing > 0).any(axis=1))
         for number, cluster in enumerate(clusters):
             first, last = int(row_starts[number]), int(row_starts[number + 1])
             held = holders[position_starts[number] : position_starts[number + 1]].copy()
@@ -213,7 +212,7 @@ class Credits:
             excess = index.rows[start : start + configured][held[:configured] < 0]
             short = np.flatnonzero(is_short[first:last]).astype(np.int32)
             self.by_cluster[cluster] = Credited(
-                rows[number], held, configured, missing[first:last].copy(), credited[first:last].astype(np.int64),
+                rows[number], held, configured, missing[first:last].copy(), credited[first:last].copy(),
                 domains[first:last].copy(), satisfiable[first:last].copy(), parked[first:last].copy(), short, excess,
             )  # fmt: skip
             for clusters_with, has in (
@@ -234,6 +233,24 @@ class Credits:
             starts.append(int(index.starts[segment]) if segment >= 0 else 0)
         places = np.where(positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured)
         return index.kinds[places]
+
+
+def _gang_keys(rows: list[Arrangement], total: int) -> tuple[Longs, Longs, Ints]:
+    """The (fingerprint, group) of each cluster's gangs as sorted keys, and the place of each gang's key."""
+    keys = [np.zeros(0, np.int64)]
+    own_of = np.zeros(total, np.int32)
+    starts, first = [0], 0
+    for one in rows:
+        if len(one.gangs):
+            pairs = one.profiles[one.gangs].astype(np.int64) << 32 | one.groups[one.gangs]
+            distinct, which = np.unique(pairs, return_inverse=True)
+            own_of[first + one.gangs] = starts[-1] + which
+            keys.append(distinct)
+            starts.append(starts[-1] + len(distinct))
+        else:
+            starts.append(starts[-1])
+        first += len(one)
+    return np.array(starts, np.int64), np.concatenate(keys), own_of
 
 
 def value_order(fleet: Fleet) -> tuple[Longs, Ints]:

@@ -1,4 +1,4 @@
-"""Resource dimensions: vectors as rows of int64, each dimension counted in the largest unit that all its values share."""
+"""Resource dimensions: vectors as rows of int64, each dimension in the largest unit that all its values share."""
 
 import math
 from collections.abc import Iterable

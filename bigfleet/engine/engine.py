@@ -40,8 +40,8 @@ class Engine:
     def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
         """One cycle over a fleet that nobody changes meanwhile (spec/engine.md §3.7 steps 2 to 4).
 
-        `now` and the fleet's idle stamps are in seconds of one clock. `lap` hears of each phase's end: snapread, phase1,
-        phase2, phase3, emit.
+        `now` and the fleet's idle stamps are in seconds of one clock. `lap` hears of each phase's end: snapread,
+        phase1, phase2, phase3, emit.
         """
         if fleet is not self._fleet:
             self._fleet, self._credits, self._change = fleet, Credits(fleet), -1

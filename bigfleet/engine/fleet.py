@@ -364,7 +364,8 @@ class Fleet:
 
     def _refer(self, keys: Iterable[str]) -> None:
         """Tell machines apart by these attributes too."""
-        if not any([self.kinds.refer(key) for key in keys]):
+        fresh = [key for key in keys if self.kinds.refer(key)]
+        if not fresh:
             return
         rows = np.flatnonzero(self.states < _GONE)
         pairs = self.kind_of[rows].astype(np.int64) << 32 | self._labels_of[rows]

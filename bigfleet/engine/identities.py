@@ -77,6 +77,17 @@ class Identities:
     def _lay_out(self) -> None:
         self.labels[self._sorted] = np.arange(1, len(self._sorted) + 1, dtype=np.int64) * _GAP - _FARTHEST // 2
 
+    def _neighbours(self, place: int, count: int) -> tuple[int, int]:
+        """The labels before and after a place; beyond the ends there is room for `count` more."""
+        room = (count + 1) * _GAP
+        if not len(self._sorted):
+            return 0, room
+        if place == 0:
+            high = int(self.labels[self._sorted[0]])
+            return high - room, high
+        low = int(self.labels[self._sorted[place - 1]])
+        return low, int(self.labels[self._sorted[place]]) if place < len(self._sorted) else low + room
+
     def _squeeze_in(self, fresh: list[int], places: list[int]) -> bool:
         """Labels between the neighbours' ones; False if somewhere there is no room."""
         start = 0
@@ -86,14 +97,7 @@ class Identities:
             while end < len(fresh) and places[end] == place:
                 end += 1
             count = end - start
-            low = int(self.labels[self._sorted[place - 1]]) if place else None
-            high = int(self.labels[self._sorted[place]]) if place < len(self._sorted) else None
-            if low is None and high is None:
-                low, high = 0, (count + 1) * _GAP
-            elif high is not None:
-                low = high - (count + 1) * _GAP if low is None else low
-            else:
-                high = low + (count + 1) * _GAP
+            low, high = self._neighbours(place, count)
             step = (high - low) // (count + 1)
             if not step or low < -_FARTHEST or high > _FARTHEST:
                 return False

@@ -45,7 +45,7 @@ def _may_preempt(fleet: Fleet, short: Short, parking: Parking) -> Flags:
     Nor does a gang whose probe finds nothing: it is parked again before it could use what it frees (ADR 6).
     """
     homeless = (fleet.profiles.same_keys[short.profiles] >= 0) & (short.domains < 0)
-    may = ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
+    may: Flags = ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
     if parking.waits:
         for number in short.hopeless(fleet).tolist():
             cluster, gang = short.gang(number)

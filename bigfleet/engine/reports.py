@@ -16,7 +16,7 @@ from bigfleet.engine.preemption import Preemption
 
 
 class Views:
-    """One row per need, in order of precedence (spec/engine.md §2.5). Holds the cycle's outcome, which never changes."""
+    """One row per need, in order of precedence (spec/engine.md §2.5). Holds the outcome, which never changes."""
 
     def __init__(
         self, fleet: Fleet, credits: Credits, short: Short, preemption: Preemption, parking: Parking,
@@ -135,7 +135,7 @@ class Hints:
                 yield CapacityHint(cluster, profile, idle + speculative, idle, speculative, cost)
 
     def _offer(self, pinned: frozenset[str] | None) -> tuple[int, int, float]:
-        """(Idle, Speculative, cheapest Idle price) of the pinned instance types; of all types, at 0, if none is pinned."""
+        """(Idle, Speculative, cheapest Idle price) of the pinned types; of all types, at 0, if none is pinned."""
         if pinned is None:
             return int(self._free[IDLE].sum()), int(self._free[SPECULATIVE].sum()), 0.0
         names = self._fleet.kinds.values[self._fleet.kinds.keys[INSTANCE_TYPE_KEY]]

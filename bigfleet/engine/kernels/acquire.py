@@ -9,7 +9,7 @@ __all__ = ["acquire"]
 
 
 @helper
-def allowed(cell, cell_values, terms, first_term, term_skews, term_offsets, base, balances, least):  # type: ignore[no-untyped-def]
+def allowed(cell, cell_values, terms, first_term, term_skews, term_offsets, base, balances, least):
     """Whether each of the cell's domains has at most min + skew − 1 machines (spec/engine.md §3.9)."""
     for t in range(terms):
         slot = base + term_offsets[first_term + t] + cell_values[cell, t]
@@ -19,7 +19,7 @@ def allowed(cell, cell_values, terms, first_term, term_skews, term_offsets, base
 
 
 @helper
-def find_least(terms, first_term, term_offsets, term_sizes, base, balances, least):  # type: ignore[no-untyped-def]
+def find_least(terms, first_term, term_offsets, term_sizes, base, balances, least):
     """The smallest count of any domain that was seen, for each term."""
     for t in range(terms):
         start = base + term_offsets[first_term + t]
@@ -30,7 +30,7 @@ def find_least(terms, first_term, term_offsets, term_sizes, base, balances, leas
 
 
 @helper
-def cell_number(cells, cell_values, values, terms):  # type: ignore[no-untyped-def]
+def cell_number(cells, cell_values, values, terms):
     """The number of a combination of values; `cells` if it is new."""
     for c in range(cells):
         equal = True
@@ -44,7 +44,7 @@ def cell_number(cells, cell_values, values, terms):  # type: ignore[no-untyped-d
 
 
 @helper
-def cell_before(a, b, cell_values, terms, first_term, term_keys, rank_starts, value_ranks):  # type: ignore[no-untyped-def]
+def cell_before(a, b, cell_values, terms, first_term, term_keys, rank_starts, value_ranks):
     """Whether cell a sorts before b by the texts of its values."""
     for t in range(terms):
         start = rank_starts[term_keys[first_term + t]]
@@ -55,7 +55,7 @@ def cell_before(a, b, cell_values, terms, first_term, term_keys, rank_starts, va
 
 
 @helper
-def find_head(  # type: ignore[no-untyped-def]
+def find_head(
     cell, cell_starts, cell_kinds, bucket, pools, seg_rows, seg_starts, seg_sizes, costs, labels, taken,
     head_kinds, head_states, head_costs,
 ):  # fmt: skip
@@ -84,7 +84,7 @@ def find_head(  # type: ignore[no-untyped-def]
 
 
 @helper
-def free_domain(  # type: ignore[no-untyped-def]
+def free_domain(
     kinds, n_kinds, key, bucket, pools, seg_rows, seg_starts, seg_sizes, costs, labels, allocatable_of, allocatable,
     attributes, taken, missing, row, value_ranks,
 ):  # fmt: skip
@@ -145,7 +145,7 @@ def free_domain(  # type: ignore[no-untyped-def]
 
 
 @helper
-def take_spread(  # type: ignore[no-untyped-def]
+def take_spread(
     kinds, n_kinds, terms, first_term, term_keys, term_skews, term_offsets, term_sizes, base, balances, bucket, pools,
     seg_rows, seg_starts, seg_sizes, costs, labels, allocatable_of, allocatable, attributes, rank_starts, value_ranks,
     taken, missing, row, out, n_out,
@@ -249,14 +249,14 @@ def take_spread(  # type: ignore[no-untyped-def]
 @kernel(
     "int64(int32[::1], uint8[::1], int64[:, ::1], int64[:, ::1], int32[::1], uint8[::1], int32[::1], int32[::1],"
     " int64[::1], int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1],"
-    " int32[::1], int64[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1],"
+    " int32[::1], int64[::1], int32[::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1],"
     " int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1],"
     " int64[::1], int32[::1], int64[:, ::1], int32[::1])"
 )
-def acquire(  # type: ignore[no-untyped-def]
+def acquire(
     profiles, parked, units, missing, domains, usable, bootstraps, provisions,
     balance_of, balances, term_starts, term_keys, term_skews, term_offsets, term_sizes,
-    seg_rows, seg_starts, seg_sizes, matches, allocatable_of, allocatable, attributes, same_keys,
+    seg_rows, seg_starts, seg_sizes, allocatable_of, allocatable, attributes, same_keys,
     buckets, costs, labels, pools, kind_starts, kind_lists, kind_machines,
     rank_starts, value_ranks, taken, out,
 ):  # fmt: skip

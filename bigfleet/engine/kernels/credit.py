@@ -2,14 +2,15 @@
 
 import numpy as np
 
+from bigfleet.engine.kernels.domains import add_capped, best_domain
 from bigfleet.engine.kernels.jit import helper, kernel
-from bigfleet.engine.kernels.pools import SATURATED, fits, subtract, take
+from bigfleet.engine.kernels.pools import fits, is_short, subtract, take
 
 __all__ = ["credit", "credit_creating", "folds"]
 
 
 @helper
-def bound_at(position, cluster, slab_starts, slab_sizes):  # type: ignore[no-untyped-def]
+def bound_at(position, cluster, slab_starts, slab_sizes):
     """Where in the index a cluster's n-th bound machine is: Configured first, then Configuring."""
     configured = slab_sizes[0, cluster]
     if position < configured:
@@ -18,13 +19,13 @@ def bound_at(position, cluster, slab_starts, slab_sizes):  # type: ignore[no-unt
 
 
 @kernel(
-    "void(int64[::1], int32[::1], int32[::1], int64[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1],"
-    " int32[::1], int32[::1], int64[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], uint8[:, ::1],"
+    "void(int64[::1], int32[::1], int64[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1],"
+    " int32[::1], int64[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], uint8[:, ::1],"
     " uint8[::1])"
 )
-def folds(  # type: ignore[no-untyped-def]
-    class_starts, class_profiles, class_plains, class_values, class_creating, slab_starts, slab_sizes,
-    seg_rows, seg_kinds, seg_starts, seg_sizes, matches, allocatable_of, allocatable, free_vectors, verdicts,
+def folds(
+    class_starts, class_profiles, class_values, class_creating, slab_starts, slab_sizes,
+    seg_kinds, seg_starts, seg_sizes, matches, allocatable_of, allocatable, free_vectors, verdicts,
 ):  # fmt: skip
     """Whether one machine takes a whole gang: a free one, one of its cluster's, or one being created for it.
 
@@ -69,142 +70,208 @@ def folds(  # type: ignore[no-untyped-def]
 
 
 @helper
-def score(have, domain, missing, row, by_name, capped):  # type: ignore[no-untyped-def]
-    """How much of what is missing a domain has: each dimension adds at most 1 if capped (steps 2 to 5)."""
-    total = 0.0
-    for d in by_name:
-        want = missing[row, d]
-        if want > 0:
-            part = have[domain, d] / want
-            total += min(1.0, part) if capped else part
-    return total
+def chain_up(
+    cluster, slab_starts, slab_sizes, seg_kinds, first, count, first_row, last_row, profiles, units, matches,
+    allocatable_of, allocatable, first_local, local_of, locals_, lefts, chain_of, splits, first_chain, heads,
+    chain_locals, tails, followers, at_local,
+):  # fmt: skip
+    """Chain the machines of a cluster that none of its rows can tell apart; returns (its kinds, its chains).
 
-
-@helper
-def add_capped(totals, domain, allocatable, vector, count):  # type: ignore[no-untyped-def]
-    """totals[domain] += allocatable[vector] × count, no further than SATURATED."""
-    for d in range(totals.shape[1]):
-        amount = allocatable[vector, d]
-        if abs(float(amount) * float(count)) >= SATURATED:
-            amount = SATURATED if amount > 0 else -SATURATED
+    Position by position in keep order: `at_local` says the kind, `followers` the next of the chain.
+    """
+    found = 0
+    for position in range(count):
+        kind = seg_kinds[bound_at(position, cluster, slab_starts, slab_sizes)]
+        if local_of[kind] < 0:
+            local_of[kind] = first_local + found
+            locals_[first_local + found] = kind
+            lefts[first_local + found] = 0
+            chain_of[first_local + found] = 0
+            found += 1
+        at_local[first + position] = local_of[kind]
+        lefts[local_of[kind]] += 1
+    # Split the kinds by each row that can use some and not others.
+    chains = min(1, found)
+    for row in range(first_row, last_row):
+        if chains == found:
+            break
+        for c in range(chains):
+            splits[c, 0] = -1
+            splits[c, 1] = -1
+        number = 0
+        for local in range(first_local, first_local + found):
+            kind = locals_[local]
+            use = int(matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row))
+            c = chain_of[local]
+            if splits[c, use] < 0:
+                splits[c, use] = number
+                number += 1
+            chain_of[local] = splits[c, use]
+        chains = number
+    for local in range(first_local, first_local + found):
+        chain_of[local] += first_chain
+        chain_locals[chain_of[local]] = local
+        local_of[locals_[local]] = -1
+    for position in range(count):
+        chain = chain_of[at_local[first + position]]
+        if heads[chain] < 0:
+            heads[chain] = position
         else:
-            amount = amount * count
-        totals[domain, d] = max(-SATURATED, min(SATURATED, totals[domain, d] + amount))
+            followers[first + tails[chain - first_chain]] = position
+        tails[chain - first_chain] = position
+    return found, chains
 
 
 @helper
-def best_domain(  # type: ignore[no-untyped-def]
-    domains, count, counts, totals, creditable, own, missing, row, by_name, value_ranks
+def find_useful(
+    row, first_chain, last_chain, chain_locals, locals_, profiles, units, matches, allocatable_of, allocatable, useful
 ):
-    """The seven steps of the choice (spec/engine.md §3.9); returns (domain, whether it would satisfy)."""
-    chosen, best = -1, (2, 0.0, 0.0, 0.0, 0, 0)
+    """The chains whose machines the row can use; returns how many."""
+    count = 0
+    for chain in range(first_chain, last_chain):
+        kind = locals_[chain_locals[chain]]
+        if matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row):
+            useful[count] = chain
+            count += 1
+    return count
+
+
+@helper
+def fill_plain(
+    row, number, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, allocatable_of,
+    allocatable, missing, credited,
+):  # fmt: skip
+    """Claim the first machine of any useful chain until the row is met (spec/engine.md §3.9, ADR-0045)."""
+    while is_short(missing, row):
+        best, chain = -1, -1
+        for i in range(n_useful):
+            head = heads[useful[i]]
+            while head >= 0 and holders[first + head] >= 0:
+                head = followers[first + head]
+            heads[useful[i]] = head
+            if head >= 0 and (best < 0 or head < best):
+                best, chain = head, useful[i]
+        if best < 0:
+            return
+        heads[chain] = followers[first + best]
+        claim(
+            row, number, first + best, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited
+        )
+
+
+@helper
+def claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited):
+    """A bound machine serves the row."""
+    local = at_local[place]
+    holders[place] = number
+    lefts[local] -= 1
+    credited[row] += 1
+    subtract(missing, row, allocatable, allocatable_of[locals_[local]])
+
+
+@helper
+def claim_others(
+    row, number, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, key, domain, attributes,
+    members, allocatable_of, allocatable, missing, credited,
+):  # fmt: skip
+    """Claim any machine of the gang's domain, in keep order, until the gang is met."""
+    count = 0
+    for i in range(n_useful):
+        position = heads[useful[i]]
+        while position >= 0:
+            kind = locals_[at_local[first + position]]
+            if holders[first + position] < 0 and attributes[key, kind] == domain:
+                members[count] = position
+                count += 1
+            position = followers[first + position]
+    members[:count].sort()
     for i in range(count):
-        domain = domains[i]
-        satisfies = True
-        for d in range(missing.shape[1]):
-            if missing[row, d] > 0 and totals[domain, d] < missing[row, d]:
-                satisfies = False
-        has = score(creditable, domain, missing, row, by_name, True)
-        if satisfies:
-            rank = (
-                0,
-                -has,
-                -score(own, domain, missing, row, by_name, True),
-                score(totals, domain, missing, row, by_name, False),
-                -counts[domain],
-                int(value_ranks[domain]),
-            )
-        else:
-            capped = score(totals, domain, missing, row, by_name, True)
-            rank = (1, -capped, -has, 0.0, -counts[domain], int(value_ranks[domain]))
-        if chosen < 0 or rank < best:
-            chosen, best = domain, rank
-    return chosen, best[0] == 0
+        if not is_short(missing, row):
+            return
+        place = first + members[i]
+        claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited)
+
+
+@helper
+def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, gang_keys, own_heads,
+               own_tails, own_followers):  # fmt: skip
+    """Chain each gang's own machines: acquired for its fingerprint and its group (ADR-0051).
+
+    `gang_keys` are the keys of the cluster's gangs, sorted.
+    """
+    for position in range(count):
+        machine = seg_rows[bound_at(position, cluster, slab_starts, slab_sizes)]
+        key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])
+        i = np.searchsorted(gang_keys, key)
+        if i < len(gang_keys) and gang_keys[i] == key:
+            if own_heads[i] < 0:
+                own_heads[i] = position
+            else:
+                own_followers[first + own_tails[i]] = position
+            own_tails[i] = position
 
 
 @kernel(
     "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], int32[::1], uint8[::1], int64[:, ::1],"
-    " int32[::1], int32[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1],"
-    " uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], float64[:, ::1], int64[::1],"
-    " int32[:, ::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1],"
-    " int64[:, ::1], int32[::1], int32[::1], int32[::1], uint8[::1])"
+    " int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1],"
+    " int32[::1], int32[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1],"
+    " float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1],"
+    " int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1])"
 )
-def credit(  # type: ignore[no-untyped-def]
+def credit(
     slab_starts, slab_sizes, position_starts, row_starts, profiles, groups, parked, units, creating_of, sync_rows,
-    sync_clusters, seg_rows, seg_kinds, seg_starts, seg_sizes, profile_of, group_of, matches, allocatable_of,
-    allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts, kind_lists, by_name, left,
-    rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
+    sync_clusters, own_starts, own_keys, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, profile_of, group_of, matches,
+    allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts, kind_lists, by_name,
+    left, rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
 
     Machines of a cluster that no row of it can tell apart are chained, so that a row visits only what is of use to it:
-    O(machines + kinds × rows of a cluster + claims × chains), and for each gang O(machines of use + matching kinds).
+    O(machines + kinds × rows of a cluster + claims × chains), and for each gang O(kinds of its cluster + matching kinds
+    + its own machines), and its cluster's machines once more if those do not do.
     """
-    kinds = len(allocatable_of)
-    clusters = len(row_starts) - 1
+    kinds, clusters, width = len(allocatable_of), len(row_starts) - 1, missing.shape[1]
     followers = np.full(len(holders), -1, np.int32)
-    # Chains: those of a cluster are chain_starts[c]:chain_starts[c + 1].
+    at_local = np.empty(len(holders), np.int32)
+    # The kinds and chains of a cluster are at local_starts[c]:local_starts[c + 1], the same for chains.
+    local_starts = np.zeros(clusters + 1, np.int64)
     chain_starts = np.zeros(clusters + 1, np.int64)
     room = 0
     for cluster in range(clusters):
         room += min(position_starts[cluster + 1] - position_starts[cluster], kinds)
+    locals_ = np.empty(room, np.int32)
+    lefts = np.empty(room, np.int64)
+    chain_of = np.empty(room, np.int32)
     heads = np.full(room, -1, np.int32)
-    chain_kinds = np.zeros(room, np.int32)
+    chain_locals = np.empty(room, np.int32)
     local_of = np.full(kinds, -1, np.int32)
-    present = np.empty(kinds, np.int32)
-    tails = np.empty(kinds, np.int32)
-    class_of = np.zeros(kinds, np.int32)
     splits = np.empty((kinds + 1, 2), np.int32)
+    tails = np.empty(kinds, np.int32)
+    # The own machines of gangs: the keys of a cluster's gangs are at own_starts[c]:own_starts[c + 1], sorted.
+    own_heads = np.full(len(own_keys), -1, np.int32)
+    own_tails = np.empty(len(own_keys), np.int32)
+    own_followers = np.full(len(holders) if len(own_keys) > 0 else 0, -1, np.int32)
     for cluster in range(clusters):
-        first = position_starts[cluster]
-        count = position_starts[cluster + 1] - first
-        found = 0
-        for position in range(count):
-            kind = seg_kinds[bound_at(position, cluster, slab_starts, slab_sizes)]
-            if local_of[kind] < 0:
-                local_of[kind] = found
-                present[found] = kind
-                class_of[found] = 0
-                found += 1
-        # Split the kinds by each row that can use some and not others.
-        chains = min(1, found)
-        for row in range(row_starts[cluster], row_starts[cluster + 1]):
-            if chains == found:
-                break
-            for c in range(chains):
-                splits[c, 0] = -1
-                splits[c, 1] = -1
-            number = 0
-            for local in range(found):
-                kind = present[local]
-                use = int(matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row))
-                c = class_of[local]
-                if splits[c, use] < 0:
-                    splits[c, use] = number
-                    number += 1
-                class_of[local] = splits[c, use]
-            chains = number
-        start = chain_starts[cluster]
-        chain_starts[cluster + 1] = start + chains
-        for local in range(found):
-            chain_kinds[start + class_of[local]] = present[local]
-        for position in range(count):
-            kind = seg_kinds[bound_at(position, cluster, slab_starts, slab_sizes)]
-            c = class_of[local_of[kind]]
-            if heads[start + c] < 0:
-                heads[start + c] = position
-            else:
-                followers[first + tails[c]] = position
-            tails[c] = position
-        for local in range(found):
-            local_of[present[local]] = -1
+        first, count = position_starts[cluster], position_starts[cluster + 1] - position_starts[cluster]
+        found, chains = chain_up(
+            cluster, slab_starts, slab_sizes, seg_kinds, first, count, row_starts[cluster], row_starts[cluster + 1],
+            profiles, units, matches, allocatable_of, allocatable, local_starts[cluster], local_of, locals_, lefts,
+            chain_of, splits, chain_starts[cluster], heads, chain_locals, tails, followers, at_local,
+        )  # fmt: skip
+        local_starts[cluster + 1] = local_starts[cluster] + found
+        chain_starts[cluster + 1] = chain_starts[cluster] + chains
+        begin, end = own_starts[cluster], own_starts[cluster + 1]
+        if end > begin:
+            own_chains(
+                cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, own_keys[begin:end],
+                own_heads[begin:end], own_tails, own_followers,
+            )  # fmt: skip
 
     cursors = row_starts[:-1].copy()
     useful = np.empty(kinds, np.int32)
     values = 0
     for key in range(len(rank_starts) - 1):
         values = max(values, rank_starts[key + 1] - rank_starts[key])
-    width = missing.shape[1]
     counts = np.zeros(values, np.int64)
     totals = np.zeros((values, width), np.int64)
     creditable = np.zeros((values, width), np.int64)
@@ -216,81 +283,50 @@ def credit(  # type: ignore[no-untyped-def]
     fit = np.empty(allocatable.shape[0], np.uint8)
     candidates = np.empty(kinds, np.int32)
     heap = np.empty(kinds, np.int32)
-    used_creating = np.zeros(len(seg_rows) if len(creating_of) and creating_of.max() >= 0 else 0, np.uint8)
-    members = np.empty(len(holders), np.int32)
-    # The last round has no gang: it serves the rows that are left.
+    members = np.empty(len(holders) if len(sync_rows) > 0 else 0, np.int32)
+    any_creating = len(creating_of) > 0 and creating_of.max() >= 0
+    used_creating = np.zeros(len(seg_rows) if any_creating else 0, np.uint8)
+    # Turn by turn a gang, after the plain rows of its cluster that come before it; at last the rows that are left.
     for turn in range(len(sync_rows) + clusters):
         is_gang = turn < len(sync_rows)
-        if is_gang:
-            gang, cluster = sync_rows[turn], sync_clusters[turn]
-            stop = gang
-        else:
-            gang, cluster = -1, turn - len(sync_rows)
-            stop = row_starts[cluster + 1]
-        first = position_starts[cluster]
-        row = cursors[cluster]
-        while row <= stop:
-            if row == stop and not is_gang:
-                break
-            n_useful = 0
-            for c in range(chain_starts[cluster], chain_starts[cluster + 1]):
-                kind = chain_kinds[c]
-                if matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row):
-                    useful[n_useful] = c
-                    n_useful += 1
-            if row == stop:
-                break
-            while True:
-                short = False
-                for d in range(width):
-                    if missing[row, d] > 0:
-                        short = True
-                if not short:
-                    break
-                best, chain = -1, -1
-                for i in range(n_useful):
-                    c = useful[i]
-                    head = heads[c]
-                    while head >= 0 and holders[first + head] >= 0:
-                        head = followers[first + head]
-                    heads[c] = head
-                    if head >= 0 and (best < 0 or head < best):
-                        best, chain = head, c
-                if best < 0:
-                    break
-                holders[first + best] = row - row_starts[cluster]
-                credited[row] += 1
-                heads[chain] = followers[first + best]
-                kind = seg_kinds[bound_at(best, cluster, slab_starts, slab_sizes)]
-                subtract(missing, row, allocatable, allocatable_of[kind])
-            row += 1
-        cursors[cluster] = row + 1 if is_gang else row
+        cluster = sync_clusters[turn] if is_gang else turn - len(sync_rows)
+        stop = np.int64(sync_rows[turn]) if is_gang else row_starts[cluster + 1]
+        first, first_row = position_starts[cluster], row_starts[cluster]
+        for row in range(cursors[cluster], stop):
+            n_useful = find_useful(
+                row, chain_starts[cluster], chain_starts[cluster + 1], chain_locals, locals_, profiles, units, matches,
+                allocatable_of, allocatable, useful,
+            )  # fmt: skip
+            fill_plain(
+                row, row - first_row, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts,
+                allocatable_of, allocatable, missing, credited,
+            )  # fmt: skip
+        cursors[cluster] = stop + 1
         if not is_gang:
             continue
 
-        # A gang: what each domain has for it …
-        profile, group = profiles[gang], groups[gang]
-        key = same_keys[profile]
-        n_domains, chosen = 0, -1
-        for i in range(n_useful):
-            position = heads[useful[i]]
-            while position >= 0:
-                if holders[first + position] < 0:
-                    place = bound_at(position, cluster, slab_starts, slab_sizes)
-                    kind, machine = seg_kinds[place], seg_rows[place]
-                    domain = attributes[key, kind]
-                    if counts[domain] == 0:
-                        touched[n_domains] = domain
-                        n_domains += 1
-                    counts[domain] += 1
-                    add_capped(totals, domain, allocatable, allocatable_of[kind], 1)
-                    add_capped(creditable, domain, allocatable, allocatable_of[kind], 1)
-                    if profile_of[machine] == profile and group_of[machine] == group:
-                        add_capped(own, domain, allocatable, allocatable_of[kind], 1)
-                position = followers[first + position]
+        # What each domain has for the gang: its cluster's machines, those being created for it, free ones.
+        gang, profile, group = stop, profiles[stop], groups[stop]
+        key, segment = same_keys[profile], creating_of[stop]
         for vector in range(allocatable.shape[0]):
             fit[vector] = fits(allocatable, vector, units, gang)
-        segment = creating_of[gang]
+        n_domains = 0
+        for local in range(local_starts[cluster], local_starts[cluster + 1]):
+            kind = locals_[local]
+            if lefts[local] > 0 and matches[profile, kind] and fit[allocatable_of[kind]]:
+                domain = attributes[key, kind]
+                if counts[domain] == 0:
+                    touched[n_domains] = domain
+                    n_domains += 1
+                counts[domain] += lefts[local]
+                add_capped(creditable, domain, allocatable, allocatable_of[kind], lefts[local])
+        own_head = own_heads[own_of[gang]]
+        position = own_head
+        while position >= 0:
+            kind = locals_[at_local[first + position]]
+            if holders[first + position] < 0 and matches[profile, kind] and fit[allocatable_of[kind]]:
+                add_capped(own, attributes[key, kind], allocatable, allocatable_of[kind], 1)
+            position = own_followers[first + position]
         if segment >= 0:
             start = seg_starts[segment]
             for place in range(start, start + seg_sizes[segment]):
@@ -302,9 +338,11 @@ def credit(  # type: ignore[no-untyped-def]
                     touched[n_domains] = domain
                     n_domains += 1
                 counts[domain] += 1
-                add_capped(totals, domain, allocatable, allocatable_of[kind], 1)
                 add_capped(creditable, domain, allocatable, allocatable_of[kind], 1)
                 add_capped(own, domain, allocatable, allocatable_of[kind], 1)
+        for i in range(n_domains):
+            for d in range(width):
+                totals[touched[i], d] = creditable[touched[i], d]
         if not parked[gang]:
             for i in range(kind_starts[profile], kind_starts[profile + 1]):
                 kind = kind_lists[i]
@@ -315,72 +353,63 @@ def credit(  # type: ignore[no-untyped-def]
                         n_domains += 1
                     counts[domain] += left[kind]
                     add_capped(totals, domain, allocatable, allocatable_of[kind], left[kind])
-        # … which it chooses …
-        if n_domains > 0:
-            chosen, satisfies = best_domain(
-                touched, n_domains, counts, totals, creditable, own, missing, gang, by_name,
-                value_ranks[rank_starts[key] : rank_starts[key + 1]],
-            )  # fmt: skip
-            domains[gang] = chosen
-            satisfiable[gang] = satisfies
-        for i in range(n_domains):
-            domain = touched[i]
-            counts[domain] = 0
-            for d in range(width):
-                totals[domain, d] = 0
-                creditable[domain, d] = 0
-                own[domain, d] = 0
         if n_domains == 0:
             continue
-        # … and what it claims there: its own machines, those being created for it, then the others.
-        for part in range(3):
-            n_members = 0
-            if part == 1:
-                if segment < 0:
-                    continue
-                start = seg_starts[segment]
-                for place in range(start, start + seg_sizes[segment]):
-                    kind = seg_kinds[place]
-                    if used_creating[place] or attributes[key, kind] != chosen:
-                        continue
-                    if not (matches[profile, kind] and fit[allocatable_of[kind]]):
-                        continue
-                    short = False
-                    for d in range(width):
-                        if missing[gang, d] > 0:
-                            short = True
-                    if not short:
-                        break
+        chosen, satisfies = best_domain(
+            touched, n_domains, counts, totals, creditable, own, missing, gang, by_name,
+            value_ranks[rank_starts[key] : rank_starts[key + 1]],
+        )  # fmt: skip
+        domains[gang] = chosen
+        satisfiable[gang] = satisfies
+        for i in range(n_domains):
+            counts[touched[i]] = 0
+            for d in range(width):
+                totals[touched[i], d] = 0
+                creditable[touched[i], d] = 0
+                own[touched[i], d] = 0
+
+        # What it claims there: its own machines, those being created for it, then any.
+        position = own_head
+        while position >= 0 and is_short(missing, gang):
+            kind = locals_[at_local[first + position]]
+            if (
+                holders[first + position] < 0
+                and attributes[key, kind] == chosen
+                and matches[profile, kind]
+                and fit[allocatable_of[kind]]
+            ):
+                claim(
+                    gang, gang - first_row, first + position, holders, at_local, locals_, lefts, allocatable_of,
+                    allocatable, missing, credited,
+                )  # fmt: skip
+            position = own_followers[first + position]
+        if segment >= 0:
+            start = seg_starts[segment]
+            for place in range(start, start + seg_sizes[segment]):
+                kind = seg_kinds[place]
+                if not is_short(missing, gang):
+                    break
+                if (
+                    not used_creating[place]
+                    and attributes[key, kind] == chosen
+                    and matches[profile, kind]
+                    and fit[allocatable_of[kind]]
+                ):
                     used_creating[place] = 1
                     credited[gang] += 1
                     subtract(missing, gang, allocatable, allocatable_of[kind])
-                continue
-            for i in range(n_useful):
-                position = heads[useful[i]]
-                while position >= 0:
-                    if holders[first + position] < 0:
-                        place = bound_at(position, cluster, slab_starts, slab_sizes)
-                        machine = seg_rows[place]
-                        is_own = profile_of[machine] == profile and group_of[machine] == group
-                        if is_own == (part == 0) and attributes[key, seg_kinds[place]] == chosen:
-                            members[n_members] = position
-                            n_members += 1
-                    position = followers[first + position]
-            members[:n_members].sort()
-            for i in range(n_members):
-                short = False
-                for d in range(width):
-                    if missing[gang, d] > 0:
-                        short = True
-                if not short:
-                    break
-                position = members[i]
-                holders[first + position] = gang - row_starts[cluster]
-                credited[gang] += 1
-                kind = seg_kinds[bound_at(position, cluster, slab_starts, slab_sizes)]
-                subtract(missing, gang, allocatable, allocatable_of[kind])
+        if is_short(missing, gang):
+            n_useful = find_useful(
+                gang, chain_starts[cluster], chain_starts[cluster + 1], chain_locals, locals_, profiles, units, matches,
+                allocatable_of, allocatable, useful,
+            )  # fmt: skip
+            claim_others(
+                gang, gang - first_row, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, key,
+                chosen, attributes, members, allocatable_of, allocatable, missing, credited,
+            )  # fmt: skip
+
         # What it will acquire there is set aside: later gangs rank without it.
-        if parked[gang]:
+        if parked[gang] or not is_short(missing, gang):
             continue
         n_candidates = 0
         for i in range(kind_starts[profile], kind_starts[profile + 1]):
@@ -397,15 +426,14 @@ def credit(  # type: ignore[no-untyped-def]
                 allocatable_of, allocatable, consumed, wanted, 0, heap, unused, 0,
             )  # fmt: skip
         for i in range(n_candidates):
-            kind = candidates[i]
-            left[kind] -= consumed[0, kind] + consumed[1, kind]
+            left[candidates[i]] -= consumed[0, candidates[i]] + consumed[1, candidates[i]]
 
 
 @kernel(
     "void(int32[::1], int32[::1], int64[:, ::1], int64[:, ::1], int64[::1], int32[::1], int64[::1], int32[::1],"
     " uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1])"
 )
-def credit_creating(  # type: ignore[no-untyped-def]
+def credit_creating(
     profiles, creating_of, units, missing, credited, seg_kinds, seg_starts, seg_sizes, matches, allocatable_of,
     allocatable, attributes, term_starts, term_keys, term_offsets, balance_of, balances,
 ):  # fmt: skip
@@ -418,11 +446,7 @@ def credit_creating(  # type: ignore[no-untyped-def]
         profile = profiles[row]
         start = seg_starts[segment]
         for place in range(start, start + seg_sizes[segment]):
-            short = False
-            for d in range(missing.shape[1]):
-                if missing[row, d] > 0:
-                    short = True
-            if not short:
+            if not is_short(missing, row):
                 break
             kind = seg_kinds[place]
             if used[place] or not (matches[profile, kind] and fits(allocatable, allocatable_of[kind], units, row)):

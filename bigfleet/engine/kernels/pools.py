@@ -6,7 +6,7 @@ SATURATED = 2**62
 
 
 @helper
-def fits(allocatable, vector, units, row):  # type: ignore[no-untyped-def]
+def fits(allocatable, vector, units, row):
     """Whether a machine with this allocatable offers what the row needs of each machine."""
     for d in range(units.shape[1]):
         if units[row, d] > 0 and allocatable[vector, d] < units[row, d]:
@@ -15,7 +15,7 @@ def fits(allocatable, vector, units, row):  # type: ignore[no-untyped-def]
 
 
 @helper
-def is_short(missing, row):  # type: ignore[no-untyped-def]
+def is_short(missing, row):
     for d in range(missing.shape[1]):
         if missing[row, d] > 0:
             return True
@@ -23,7 +23,7 @@ def is_short(missing, row):  # type: ignore[no-untyped-def]
 
 
 @helper
-def subtract(missing, row, allocatable, vector):  # type: ignore[no-untyped-def]
+def subtract(missing, row, allocatable, vector):
     """A machine serves the row, with all it has."""
     for d in range(missing.shape[1]):
         if missing[row, d] > 0:
@@ -31,7 +31,7 @@ def subtract(missing, row, allocatable, vector):  # type: ignore[no-untyped-def]
 
 
 @helper
-def head_before(a, b, state, bucket, pools, seg_rows, seg_starts, costs, labels, taken):  # type: ignore[no-untyped-def]
+def head_before(a, b, state, bucket, pools, seg_rows, seg_starts, costs, labels, taken):
     """Whether the next machine of kind a is taken before that of kind b: cost, then id."""
     if costs[bucket, a] != costs[bucket, b]:
         return costs[bucket, a] < costs[bucket, b]
@@ -41,7 +41,7 @@ def head_before(a, b, state, bucket, pools, seg_rows, seg_starts, costs, labels,
 
 
 @helper
-def sift_down(heap, parent, size, state, bucket, pools, seg_rows, seg_starts, costs, labels, taken):  # type: ignore[no-untyped-def]
+def sift_down(heap, parent, size, state, bucket, pools, seg_rows, seg_starts, costs, labels, taken):
     while True:
         child = 2 * parent + 1
         if child >= size:
@@ -57,7 +57,7 @@ def sift_down(heap, parent, size, state, bucket, pools, seg_rows, seg_starts, co
 
 
 @helper
-def take(  # type: ignore[no-untyped-def]
+def take(
     kinds, n_kinds, state, need_bucket, pools, seg_rows, seg_starts, seg_sizes, costs, labels, allocatable_of,
     allocatable, taken, missing, row, heap, out, n_out,
 ):  # fmt: skip

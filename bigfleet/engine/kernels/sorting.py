@@ -6,7 +6,7 @@ __all__ = ["merge_segments", "sort_by_text"]
 
 
 @helper
-def text_before(a, b, offsets, lengths, arena):  # type: ignore[no-untyped-def]
+def text_before(a, b, offsets, lengths, arena):
     """Whether the text of row a sorts before that of row b."""
     start_a, start_b = offsets[a], offsets[b]
     shorter = min(lengths[a], lengths[b])
@@ -18,7 +18,7 @@ def text_before(a, b, offsets, lengths, arena):  # type: ignore[no-untyped-def]
 
 
 @kernel("void(int32[::1], int32[::1], uint32[::1], uint32[::1], uint8[::1])")
-def sort_by_text(rows, spare, offsets, lengths, arena):  # type: ignore[no-untyped-def]
+def sort_by_text(rows, spare, offsets, lengths, arena):
     """Sort rows by their texts, in place. A merge sort: O(n log n) comparisons."""
     count = len(rows)
     width = 1
@@ -41,7 +41,7 @@ def sort_by_text(rows, spare, offsets, lengths, arena):  # type: ignore[no-untyp
 
 
 @helper
-def row_before(a, b, bucket, by_penalty, kind_of, labels, costs, terms, reclamations):  # type: ignore[no-untyped-def]
+def row_before(a, b, bucket, by_penalty, kind_of, labels, costs, terms, reclamations):
     """Whether machine a comes before b in a segment's order: cost, then dearest to reclaim, then id."""
     if bucket >= 0:
         cost_a, cost_b = costs[bucket, kind_of[a]], costs[bucket, kind_of[b]]
@@ -55,7 +55,7 @@ def row_before(a, b, bucket, by_penalty, kind_of, labels, costs, terms, reclamat
 
 
 @helper
-def sort_rows(rows, low, high, bucket, by_penalty, kind_of, labels, costs, terms, reclamations):  # type: ignore[no-untyped-def]
+def sort_rows(rows, low, high, bucket, by_penalty, kind_of, labels, costs, terms, reclamations):
     """Heap sort of rows[low:high] in a segment's order."""
     count = high - low
     for first in range(count // 2 - 1, -count, -1):
@@ -93,9 +93,10 @@ def sort_rows(rows, low, high, bucket, by_penalty, kind_of, labels, costs, terms
 
 @kernel(
     "int64(int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64,"
-    " int32[::1], uint8[::1], int32[::1], int64[::1], float64[:, ::1], int32[::1], uint8[::1], int32[::1], float64[::1])"
+    " int32[::1], uint8[::1], int32[::1], int64[::1], float64[:, ::1], int32[::1], uint8[::1], int32[::1],"
+    " float64[::1])"
 )
-def merge_segments(  # type: ignore[no-untyped-def]
+def merge_segments(
     touched, add_starts, adds, seg_rows, seg_kinds, starts, sizes, rooms, end,
     home, pending, kind_of, labels, costs, buckets, by_penalty, terms, reclamations,
 ):  # fmt: skip

@@ -15,7 +15,7 @@ __all__ = ["victims"]
     " int32[::1], int32[::1], int64[::1], int64[::1], uint8[::1],"
     " uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], int32[::1], int64)"
 )
-def victims(  # type: ignore[no-untyped-def]
+def victims(
     first_row, last_row, priority, profiles, may, units, deficits, domains, some,
     balance_of, balances, term_starts, term_keys, term_skews, term_offsets, term_sizes,
     machines, machine_kinds, assigned, holders, gone,
