@@ -11,7 +11,7 @@ _PANEL_WIDTH, _PANEL_HEIGHT = 215, 250
 # A line says its name in the room to its right.
 _LEFT, _TOP, _NAMES, _FOOT = 62, 108, 100, 44
 _COLOURS = {"steady": "#3d7f4c", "one roll-up": "#8e6bb8", "2 % churn": "#1f5fa8", "cold": "#c0392b"}
-_TITLE = "Milliseconds of one decision cycle"
+_TITLE = "Milliseconds of CPU for one decision cycle"
 # Labels of lines that end close to each other are moved apart by this much.
 _LABEL_STEP = 13.0
 

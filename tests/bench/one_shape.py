@@ -76,15 +76,16 @@ def _measure_case(stand: Stand, name: str, quick: bool) -> dict[str, Any]:
     disturbs = name != "steady"
     turn = 0
     for _ in range(_ROUNDS):
-        times = []
+        times, cpu_times = [], []
         kernel = [kernel_ms()]
         for _ in range(1 if quick and disturbs else _repetitions(stand.machines, disturbs)):
             turn += 1
             stand.ingest_seconds = 0.0
             CASES[name](stand, turn)
             ingest.append(stand.ingest_seconds)
-            decisions, seconds = stand.cycle()
+            decisions, seconds, cpu_seconds = stand.cycle()
             times.append(seconds)
+            cpu_times.append(cpu_seconds)
             began = time.perf_counter()
             decided = list(decisions.actions)
             emit.append(time.perf_counter() - began)
@@ -94,7 +95,13 @@ def _measure_case(stand: Stand, name: str, quick: bool) -> dict[str, Any]:
             elif decided:
                 raise RuntimeError(f"{stand.synthetic.shape.name}: {len(decided)} actions at steady demand")
         kernel.append(kernel_ms())
-        rounds.append({"ms": round(1000 * statistics.median(times), 4), "kernel_ms": round(statistics.mean(kernel), 3)})
+        rounds.append(
+            {
+                "ms": round(1000 * statistics.median(times), 4),
+                "cpu_ms": round(1000 * statistics.median(cpu_times), 4),
+                "kernel_ms": round(statistics.mean(kernel), 3),
+            }
+        )
     return {
         "rounds": rounds,
         "repetitions": turn // _ROUNDS,

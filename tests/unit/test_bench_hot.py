@@ -25,7 +25,7 @@ RAW = {"machines": 22_500, "need_rows": 7_760}
 
 
 def timing(*ms: float, kernel_ms: float = 20.0) -> Timing:
-    return Timing(tuple(Round(one, kernel_ms) for one in ms))
+    return Timing(tuple(Round(one, one, kernel_ms) for one in ms))
 
 
 def figures(memory: float = 200.0, **ms: float) -> ShapeFigures:
@@ -66,6 +66,12 @@ def test_a_regression_is_more_than_the_stored_tolerance(ms: float, regressed: bo
 def test_a_difference_that_no_clock_can_tell_is_no_regression() -> None:
     compared = stored(Tolerance(least_ms=0.3), steady=0.1).compare_time("5k", "steady", timing(0.35))
     assert compared == Comparison(pytest.approx(3.5), regressed=False)
+
+
+def test_waiting_for_a_core_is_not_a_slower_engine() -> None:
+    waited = Timing((Round(ms=90.0, cpu_ms=10.0, kernel_ms=20.0),))
+    assert stored(steady=10.0).compare_time("5k", "steady", waited) == Comparison(1.0, regressed=False)
+    assert waited.best_ms == 90.0
 
 
 def test_one_good_round_is_enough() -> None:
