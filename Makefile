@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools kernels scaletest plan test test-unit test-oracle test-mutants test-integration test-smoke bench lint proto schemas golden lock clean
+.PHONY: help tools kernels scaletest plan prevalidate test test-unit test-oracle test-mutants test-integration test-smoke bench bench-hot lint proto schemas golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,14 @@ test-integration: tools kernels ## Tests with the real binaries
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke
 
-bench: tools ## Time to Ready, what a KWOK cluster takes, kwokctl beside it, coordinator failover: one JSON line each
+prevalidate: kernels ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
+	@$(BIN)/python -m tests.prevalidate
+
+bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, failover, every engine shape
 	@$(BIN)/python -m tests.bench $(BENCH)
+
+bench-hot: kernels ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes
+	@$(BIN)/python -m tests.bench.hot $(BENCH)
 
 lint: $(READY) ## ruff, mypy, import-linter, helm lint
 	@$(BIN)/ruff check .

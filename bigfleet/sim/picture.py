@@ -33,7 +33,7 @@ _ACTIONS = {
     "Reclaim": "#e39b3b",
     "Delete": "#8a8f94",
 }
-_INK, _SOFT, _GRID = "#20262c", "#68727c", "#e3e6e9"
+INK, SOFT, GRID = "#20262c", "#68727c", "#e3e6e9"
 
 
 def draw(report: Report) -> str:
@@ -51,16 +51,21 @@ def draw(report: Report) -> str:
     held = sum(check.holds for check in report.checks)
     verdict = f"{held} of {len(report.checks)} expectations hold · seed {report.document['seed']}"
     body = [
-        f'<text x="{_LEFT}" y="30" font-size="18" font-weight="600" fill="{_INK}">{escape(report.name)}</text>',
-        f'<text x="{_LEFT}" y="50" font-size="12" fill="{_SOFT}">{escape(report.description)} · {verdict}</text>',
+        f'<text x="{_LEFT}" y="30" font-size="18" font-weight="600" fill="{INK}">{escape(report.name)}</text>',
+        f'<text x="{_LEFT}" y="50" font-size="12" fill="{SOFT}">{escape(report.description)} · {verdict}</text>',
     ]
     for index, panel in enumerate(panels):
         body.append(f'<g transform="translate(0,{_HEAD + index * (_PANEL + _GAP)})">{panel}</g>')
     body.append(_time_axis(end, height - _FOOT))
+    return document(report.name, _WIDTH, height, "".join(body))
+
+
+def document(title: str, width: int, height: int, body: str) -> str:
+    """A whole SVG file on white, with a name for those who cannot see it."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-        f'font-family="system-ui, Helvetica, Arial, sans-serif" role="img" aria-label="{escape(report.name)}">'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(body)}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="system-ui, Helvetica, Arial, sans-serif" role="img" aria-label="{escape(title)}">'
+        f'<rect width="100%" height="100%" fill="#ffffff"/>{body}</svg>\n'
     )
 
 
@@ -130,18 +135,18 @@ def _actions(title: str, samples: Sequence[Sample], end: float) -> str:
 
 
 def _frame(title: str, top: float, legend: dict[str, str]) -> str:
-    parts = [f'<text x="{_LEFT}" y="-10" font-size="13" font-weight="600" fill="{_INK}">{escape(title)}</text>']
+    parts = [f'<text x="{_LEFT}" y="-10" font-size="13" font-weight="600" fill="{INK}">{escape(title)}</text>']
     for tick in range(_TICKS + 1):
         value = top * tick / _TICKS
         y = _y(value, top)
-        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}" stroke="{_GRID}"/>')
+        parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}" stroke="{GRID}"/>')
         parts.append(
-            f'<text x="{_LEFT - 8}" y="{y + 4}" font-size="11" text-anchor="end" fill="{_SOFT}">{_number(value)}</text>'
+            f'<text x="{_LEFT - 8}" y="{y + 4}" font-size="11" text-anchor="end" fill="{SOFT}">{_number(value)}</text>'
         )
     right = float(_WIDTH - _RIGHT)
     for name, colour in reversed(legend.items()):
         right -= 6.3 * len(name)
-        parts.append(f'<text x="{right:.0f}" y="-10" font-size="11" fill="{_SOFT}">{escape(name)}</text>')
+        parts.append(f'<text x="{right:.0f}" y="-10" font-size="11" fill="{SOFT}">{escape(name)}</text>')
         parts.append(f'<rect x="{right - 15:.0f}" y="-19" width="10" height="10" fill="{colour}"/>')
         right -= 28
     return "".join(parts)
@@ -150,7 +155,7 @@ def _frame(title: str, top: float, legend: dict[str, str]) -> str:
 def _time_axis(end: float, y: int) -> str:
     step = next((step for step in _TIME_STEPS if end / step <= _MOST_TIMES), end)
     return "".join(
-        f'<text x="{_x(tick * step, end)}" y="{y + 20}" font-size="11" text-anchor="middle" fill="{_SOFT}">'
+        f'<text x="{_x(tick * step, end)}" y="{y + 20}" font-size="11" text-anchor="middle" fill="{SOFT}">'
         f"{_seconds(tick * step)}</text>"
         for tick in range(int(end / step) + 1)
     )

@@ -1,0 +1,66 @@
+"""What can happen to a settled fleet before the cycle that is timed."""
+
+from collections.abc import Callable
+from random import Random
+
+from tests.bench.stand import Stand
+
+_CHURN = 0.02
+_BURST = 1.1
+# Together they ask for this part of the fleet.
+_URGENT = 0.2
+_URGENT_EVERY = 5
+
+
+def _nothing(_stand: Stand, _turn: int) -> None:
+    """Steady demand: the engine must decide nothing, and fast."""
+
+
+def _one_rollup(stand: Stand, turn: int) -> None:
+    """One cluster's roll-up brings changes: the most frequent reason for a cycle."""
+    ordinal = turn % stand.synthetic.shape.clusters
+    stand.send_changed(ordinal, _some_rows(stand, ordinal, turn))
+
+
+def _churn(stand: Stand, turn: int) -> None:
+    """2 % of the Configured machines fail and 2 % of the rows change, in every cluster at once."""
+    bound = stand.bound
+    for machine_id in Random(turn).sample(bound, max(1, round(_CHURN * len(bound)))):
+        stand.fail(machine_id)
+    for ordinal in range(stand.synthetic.shape.clusters):
+        stand.send_changed(ordinal, _some_rows(stand, ordinal, turn))
+
+
+def _burst(stand: Stand, _turn: int) -> None:
+    """Every plain row asks for 10 % more."""
+    for ordinal in range(stand.synthetic.shape.clusters):
+        stand.send_more(ordinal, level=_BURST)
+
+
+def _preemption(stand: Stand, _turn: int) -> None:
+    """In a few clusters the most important demand asks for more than is free: the others must give way."""
+    shape = stand.synthetic.shape
+    urgent = range(0, shape.clusters, _URGENT_EVERY)
+    for ordinal in urgent:
+        stand.send_more(ordinal, urgent_machines=_URGENT * shape.machines / len(urgent))
+
+
+def _cold(stand: Stand, _turn: int) -> None:
+    """Every binding is lost at once."""
+    for machine_id in stand.bound:
+        stand.unbind(machine_id)
+
+
+CASES: dict[str, Callable[[Stand, int], None]] = {
+    "steady": _nothing,
+    "one roll-up": _one_rollup,
+    "2 % churn": _churn,
+    "10 % burst": _burst,
+    "preemption": _preemption,
+    "cold": _cold,
+}
+
+
+def _some_rows(stand: Stand, ordinal: int, turn: int) -> frozenset[int]:
+    rows = stand.synthetic.shape.rows
+    return frozenset(Random(f"{turn}/{ordinal}").sample(range(rows), max(1, round(_CHURN * rows))))

@@ -1,0 +1,190 @@
+"""`python -m tests.bench.hot [SHAPE…]`: the decision cycle against its bars and against the stored baseline.
+
+Each shape is measured in a process of its own. A JSON line for each case goes to stdout, a table for people to stderr.
+Ends with 1 if something is slower or larger than the baseline allows; a missed bar is said, and is no failure.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.bench.bars import Bar, bar_of, memory_bar
+from tests.bench.baseline import (
+    Baseline,
+    Comparison,
+    ShapeFigures,
+    Timing,
+    read_baseline,
+    timing_of,
+    write_baseline,
+)
+from tests.bench.fleets import SHAPES
+from tests.bench.one_shape import build_kernels, measure_apart
+from tests.bench.provenance import provenance
+from tests.bench.report import against, emit
+
+# Those that take minutes come only when asked for, or with all.
+EVERY_DAY = ("5k", "5k-unfolded", "50k", "500k-aggregated")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure beside its bar and its baseline."""
+
+    shape: str
+    case: str
+    figure: float
+    unit: str
+    bar: Bar | None
+    comparison: Comparison | None
+    # Microseconds for each need row that came in.
+    per_row: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        return self.bar is not None and not self.bar.met_by(self.figure)
+
+    @property
+    def regressed(self) -> bool:
+        return self.comparison is not None and self.comparison.regressed
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("python -m tests.bench.hot", description="The decision cycle against its bars.")
+    parser.add_argument("shapes", nargs="*", help=f"of {', '.join(SHAPES)}, or all; default: {', '.join(EVERY_DAY)}")
+    parser.add_argument("--store", action="store_true", help="keep these figures as the baseline")
+    parser.add_argument("--quick", action="store_true", help="disturb a fleet three times instead of three rounds")
+    options = parser.parse_args(arguments)
+    if options.quick and options.store:
+        parser.error("a baseline is not measured in haste: --store without --quick")
+    shapes = chosen(options.shapes)
+    if unknown := [name for name in shapes if name not in SHAPES]:
+        sys.stderr.write(f"there is no shape {', '.join(unknown)}; there are {', '.join(SHAPES)}\n")
+        return 2
+    build_kernels()
+    baseline = read_baseline()
+    measured: dict[str, ShapeFigures] = {}
+    lines: list[Line] = []
+    for shape in shapes:
+        raw = measure_apart(SHAPES[shape], quick=options.quick)
+        figures = _figures(raw)
+        judged = judge(shape, raw, figures, baseline)
+        if not options.store and any(line.regressed for line in judged):
+            # A busy neighbour is more likely than a regression: look again before saying so.
+            sys.stderr.write(f"{shape}: looks slower than the baseline, measured once more\n")
+            again = measure_apart(SHAPES[shape], quick=options.quick)
+            figures = _both(figures, _figures(again))
+            judged = judge(shape, raw, figures, baseline)
+        measured[shape] = figures
+        lines += judged
+        _emit(judged, raw, figures)
+    sys.stderr.write("\n".join(["", *table(lines), "", *summary(lines, baseline)]) + "\n")
+    if options.store:
+        write_baseline(baseline.replaced(measured))
+        return 0
+    return int(any(line.regressed for line in lines))
+
+
+def chosen(words: Sequence[str]) -> list[str]:
+    """The shapes that were asked for: `5k,50k` and `5k 50k` mean the same."""
+    names = [name for word in words for name in word.split(",") if name]
+    if names == ["all"]:
+        return list(SHAPES)
+    return names or list(EVERY_DAY)
+
+
+def judge(shape: str, raw: dict[str, Any], figures: ShapeFigures, baseline: Baseline) -> list[Line]:
+    """Every figure of a shape beside its bar and its baseline."""
+    lines = []
+    for case, timing in figures.timings.items():
+        best = timing.best_ms
+        compared = baseline.compare_time(shape, case, timing)
+        lines.append(Line(shape, case, best, "ms", bar_of(shape, case), compared, 1000 * best / raw["need_rows"]))
+    memory = figures.bytes_per_machine
+    compared = baseline.compare_memory(shape, memory)
+    lines.append(Line(shape, "memory per machine", memory, "B", memory_bar(raw["machines"]), compared))
+    return lines
+
+
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """One line for each figure, aligned."""
+    yield f"{'shape':<16} {'case':<19} {'figure':>11} {'bar':>9}   {'':<6} {'per need row':>12}  {'of baseline':>11}"
+    previous = ""
+    for line in lines:
+        shown = line.shape if line.shape != previous else ""
+        previous = line.shape
+        bar = f"{line.bar.most:,.0f} {line.bar.unit}" if line.bar else "–"
+        word = "" if line.bar is None else "MISSED" if line.missed else "met"
+        row = "" if line.per_row is None else f"{line.per_row:,.2f} µs"
+        ratio = f"{line.comparison.ratio:.2f} ×" if line.comparison else "–"
+        mark = "  REGRESSED" if line.regressed else ""
+        figure = f"{_three_digits(line.figure)} {line.unit}"
+        yield f"{shown:<16} {line.case:<19} {figure:>11} {bar:>9}   {word:<6} {row:>12}  {ratio:>11}{mark}".rstrip()
+
+
+def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
+    """What to take home, in plain sentences."""
+    barred = [line for line in lines if line.bar]
+    missed = [line for line in barred if line.missed]
+    yield f"{len(barred) - len(missed)} of {len(barred)} bars met"
+    for line in missed:
+        if line.bar:
+            over = line.figure / line.bar.most
+            yield f"  missed: {line.shape}, {line.case}: {_three_digits(line.figure)} {line.unit}, {over:.1f} × the bar"
+    compared = [line for line in lines if line.comparison]
+    regressed = [line for line in compared if line.regressed]
+    if not compared:
+        yield "no baseline is stored for these shapes: `python -m tests.bench.hot --store`"
+        return
+    time, memory = baseline.tolerance.ratio, baseline.tolerance.memory_ratio
+    yield (
+        f"{len(regressed)} of {len(compared)} figures regressed "
+        f"(more than {time:g} × the baseline's time, {memory:g} × its memory)"
+    )
+    for line in regressed:
+        if line.comparison:
+            yield f"  regressed: {line.shape}, {line.case}: {line.comparison.ratio:.2f} × the baseline"
+
+
+def _three_digits(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
+
+
+def _figures(raw: dict[str, Any]) -> ShapeFigures:
+    timings = {case: timing_of(entry["rounds"]) for case, entry in raw["cases"].items()}
+    return ShapeFigures(timings, raw["bytes_per_machine"], provenance())
+
+
+def _both(one: ShapeFigures, other: ShapeFigures) -> ShapeFigures:
+    """The rounds of two processes together."""
+    timings: dict[str, Timing] = {case: timing.with_more(other.timings[case]) for case, timing in one.timings.items()}
+    return replace(one, timings=timings, bytes_per_machine=min(one.bytes_per_machine, other.bytes_per_machine))
+
+
+def _emit(lines: Sequence[Line], raw: dict[str, Any], figures: ShapeFigures) -> None:
+    for line in lines:
+        case = raw["cases"].get(line.case, {})
+        measured = against(line.figure, line.bar.most) if line.bar else {"value": round(line.figure, 4)}
+        figure = {"ms" if line.unit == "ms" else "bytes_per_machine": measured}
+        compared = line.comparison
+        emit(
+            "hot",
+            shape=line.shape,
+            case=line.case,
+            **figure,
+            **({"us_per_need_row": round(line.per_row, 4)} if line.per_row is not None else {}),
+            of_baseline={"ratio": round(compared.ratio, 3), "regressed": compared.regressed} if compared else None,
+            rounds_ms=[one.ms for one in figures.timings[line.case].rounds] if line.case in figures.timings else [],
+            **{key: value for key, value in case.items() if key != "rounds"},
+            machines=raw["machines"],
+            bound=raw["bound"],
+            clusters=raw["clusters"],
+            need_rows=raw["need_rows"],
+            settle_cycles=raw["settle_cycles"],
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,170 @@
+"""The hot benches' own judgement: bars, baseline, regressions, and what is said about them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.bench import hot
+from tests.bench.bars import Bar, bar_of, memory_bar
+from tests.bench.baseline import (
+    STORED,
+    Baseline,
+    Comparison,
+    Round,
+    ShapeFigures,
+    Timing,
+    Tolerance,
+    read_baseline,
+    write_baseline,
+)
+from tests.bench.cases import CASES
+from tests.bench.fleets import SHAPES
+
+RAW = {"machines": 22_500, "need_rows": 7_760}
+
+
+def timing(*ms: float, kernel_ms: float = 20.0) -> Timing:
+    return Timing(tuple(Round(one, one, kernel_ms) for one in ms))
+
+
+def figures(memory: float = 200.0, **ms: float) -> ShapeFigures:
+    return ShapeFigures({case: timing(one) for case, one in ms.items()}, memory, {"date": "2026-01-01"})
+
+
+def stored(tolerance: Tolerance | None = None, memory: float = 200.0, **ms: float) -> Baseline:
+    return Baseline({"5k": figures(memory, **ms)}, tolerance or Tolerance())
+
+
+def line(**changes: object) -> hot.Line:
+    plain = hot.Line("5k", "steady", 1.0, "ms", Bar(2, "ms"), Comparison(1.0, regressed=False), 0.13)
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def test_the_figure_is_the_best_of_the_medians() -> None:
+    assert timing(3.0, 2.0, 4.0).best_ms == 2.0
+    assert timing(3.0, 2.0, 4.0).spread_ms == (2.0, 4.0)
+
+
+def test_a_slower_machine_is_not_a_slower_engine() -> None:
+    compared = stored(steady=10.0).compare_time("5k", "steady", timing(30.0, kernel_ms=60.0))
+    assert compared == Comparison(1.0, regressed=False)
+
+
+def test_a_faster_machine_does_not_hide_a_slower_engine() -> None:
+    compared = stored(steady=10.0).compare_time("5k", "steady", timing(10.0, kernel_ms=10.0))
+    assert compared == Comparison(2.0, regressed=True)
+
+
+@pytest.mark.parametrize(("ms", "regressed"), [(14.9, False), (15.1, True)])
+def test_a_regression_is_more_than_the_stored_tolerance(ms: float, regressed: bool) -> None:
+    compared = stored(Tolerance(ratio=1.5), steady=10.0).compare_time("5k", "steady", timing(ms))
+    assert compared is not None
+    assert compared.regressed is regressed
+
+
+def test_a_difference_that_no_clock_can_tell_is_no_regression() -> None:
+    compared = stored(Tolerance(least_ms=0.3), steady=0.1).compare_time("5k", "steady", timing(0.35))
+    assert compared == Comparison(pytest.approx(3.5), regressed=False)
+
+
+def test_waiting_for_a_core_is_not_a_slower_engine() -> None:
+    waited = Timing((Round(ms=90.0, cpu_ms=10.0, kernel_ms=20.0),))
+    assert stored(steady=10.0).compare_time("5k", "steady", waited) == Comparison(1.0, regressed=False)
+    assert waited.best_ms == 90.0
+
+
+def test_one_good_round_is_enough() -> None:
+    compared = stored(steady=10.0).compare_time("5k", "steady", timing(40.0, 41.0, 11.0))
+    assert compared == Comparison(pytest.approx(1.1), regressed=False)
+
+
+def test_what_is_not_stored_is_not_compared() -> None:
+    assert stored(steady=1.0).compare_time("5k", "cold", timing(1.0)) is None
+    assert stored(steady=1.0).compare_time("50k", "steady", timing(1.0)) is None
+    assert stored(steady=1.0).compare_memory("50k", 1.0) is None
+
+
+@pytest.mark.parametrize(("now", "regressed"), [(229.0, False), (231.0, True)])
+def test_memory_has_a_tolerance_of_its_own(now: float, regressed: bool) -> None:
+    compared = stored(memory=200.0).compare_memory("5k", now)
+    assert compared is not None
+    assert compared.regressed is regressed
+
+
+def test_a_baseline_survives_its_file_and_keeps_the_shapes_that_were_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    assert read_baseline(path) == Baseline()
+    old = Baseline({"5k": figures(steady=1.0), "50k": figures(steady=3.0)}, Tolerance(ratio=1.7))
+    write_baseline(old.replaced({"5k": figures(steady=0.5)}), path)
+    new = read_baseline(path)
+    assert new.tolerance.ratio == 1.7
+    assert (new.shapes["5k"].timings["steady"].best_ms, new.shapes["50k"].timings["steady"].best_ms) == (0.5, 3.0)
+    assert new.shapes["50k"].provenance == {"date": "2026-01-01"}
+
+
+def test_the_stored_baseline_has_every_case_of_the_everyday_shapes_and_where_it_comes_from() -> None:
+    baseline = read_baseline(STORED)
+    assert set(hot.EVERY_DAY) <= baseline.shapes.keys() <= SHAPES.keys()
+    for shape in baseline.shapes.values():
+        assert shape.timings.keys() == CASES.keys()
+        assert all(len(one.rounds) == 3 for one in shape.timings.values())
+        assert shape.provenance.keys() == {"date", "commit", "cpu", "python", "numpy", "numba"}
+
+
+def test_rows_that_cannot_be_folded_have_a_bar_for_each_row() -> None:
+    assert bar_of("5k-unfolded", "2 % churn") == Bar(77.6, "ms")
+    assert bar_of("5k-unfolded", "one roll-up") is None
+
+
+def test_memory_is_judged_only_where_the_machines_outweigh_the_process() -> None:
+    assert memory_bar(22_500) is None
+    assert memory_bar(225_000) == Bar(300, "B")
+
+
+def test_a_shape_is_judged_case_by_case_and_for_its_memory() -> None:
+    lines = hot.judge("5k", RAW, figures(210.0, steady=2.5, cold=20.0), stored(steady=2.5, cold=5.0))
+    assert [(one.case, one.missed, one.regressed) for one in lines] == [
+        ("steady", True, False),
+        ("cold", False, True),
+        ("memory per machine", False, False),
+    ]
+    assert lines[0].per_row == pytest.approx(0.322, abs=0.001)
+
+
+def test_shapes_are_chosen_by_name_with_commas_or_blanks() -> None:
+    assert hot.chosen(["5k,50k"]) == hot.chosen(["5k", "50k"]) == ["5k", "50k"]
+    assert hot.chosen([]) == list(hot.EVERY_DAY)
+    assert hot.chosen(["all"]) == list(SHAPES)
+
+
+def test_an_unknown_shape_is_a_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert hot.main(["6k"]) == 2
+    assert "there is no shape 6k; there are 5k, " in capsys.readouterr().err
+
+
+def test_the_table_shows_each_figure_beside_its_bar_and_baseline() -> None:
+    lines = [
+        line(figure=0.254),
+        line(case="cold", figure=41.25, bar=Bar(30, "ms"), comparison=Comparison(1.8, regressed=True), per_row=5.316),
+        line(shape="50k", case="one roll-up", figure=0.4, bar=None, comparison=None),
+    ]
+    assert list(hot.table(lines))[1:] == [
+        "5k               steady                  0.25 ms      2 ms   met         0.13 µs       1.00 ×",
+        "                 cold                    41.2 ms     30 ms   MISSED      5.32 µs       1.80 ×  REGRESSED",
+        "50k              one roll-up             0.40 ms         –               0.13 µs            –",
+    ]
+
+
+def test_the_summary_says_plainly_what_was_missed_and_what_regressed() -> None:
+    lines = [line(), line(case="cold", figure=45.0, bar=Bar(30, "ms"), comparison=Comparison(1.8, regressed=True))]
+    assert list(hot.summary(lines, Baseline())) == [
+        "1 of 2 bars met",
+        "  missed: 5k, cold: 45.0 ms, 1.5 × the bar",
+        "1 of 2 figures regressed (more than 1.5 × the baseline's time, 1.15 × its memory)",
+        "  regressed: 5k, cold: 1.80 × the baseline",
+    ]
+
+
+def test_without_a_baseline_the_summary_says_how_to_store_one() -> None:
+    assert "no baseline is stored" in list(hot.summary([line(comparison=None)], Baseline()))[-1]
