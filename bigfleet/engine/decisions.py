@@ -120,6 +120,8 @@ class EngineOptions:
 
     # Reclaims per cluster and cycle, as a part of its Configured machines (at least 1 machine); 0 = no cap.
     reclaim_cap_fraction: float = 0.05
+    # Seconds for which a machine must have been excess before it is reclaimed; 0 = at once (spec/engine.md §3.11).
+    reclaim_after_seconds: float = 0.0
     # Seconds an unclaimed Idle machine is kept before it is deleted; a type that is absent is kept for ever.
     idle_hold_seconds: Mapping[CapacityType, float] = field(default_factory=_default_holds)
     # A gang that can't be placed for this many cycles stops holding a domain's free machines …

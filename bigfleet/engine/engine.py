@@ -12,7 +12,7 @@ from bigfleet.engine.ledger import ShortfallLedger
 from bigfleet.engine.parking import Parking
 from bigfleet.engine.preemption import Preemption, preempt
 from bigfleet.engine.reports import Hints, Views
-from bigfleet.engine.shrinking import Reclaims, Releases, reclaim
+from bigfleet.engine.shrinking import Reclaims, Releases, Shrinking
 
 
 def _no_lap(_phase: str) -> None:
@@ -20,7 +20,7 @@ def _no_lap(_phase: str) -> None:
 
 
 class Engine:
-    """Decides cycle after cycle. It remembers how long gangs and shortfalls have waited.
+    """Decides cycle after cycle. It remembers how long gangs and shortfalls have waited, and excess has stood.
 
     What it remembers of a fleet besides is only a short cut: it decides the same without.
     """
@@ -29,6 +29,7 @@ class Engine:
         self._options = options or EngineOptions()
         self._parking = Parking(self._options.park_after_cycles, self._options.park_probe_every)
         self._ledger = ShortfallLedger()
+        self._shrinking = Shrinking(self._options)
         self._releases = Releases(self._options)
         self._fleet: Fleet | None = None
 
@@ -60,9 +61,8 @@ class Engine:
         preemption = self._preemption
         lap("phase2")
 
-        if not unchanged:
-            fraction = self._options.reclaim_cap_fraction
-            self._reclaims: Reclaims = reclaim(fleet, self._credits, preemption.taken, fraction)
+        if not unchanged or self._shrinking.waits:
+            self._reclaims: Reclaims = self._shrinking.reclaims(fleet, self._credits, preemption.taken, now)
         releases = self._releases.due(fleet, short.taken, now)
         self._change = fleet.change
         lap("phase3")

@@ -21,20 +21,43 @@ class Reclaims:
     capped: int
 
 
-def reclaim(fleet: Fleet, credits: Credits, preempted: Flags, cap_fraction: float) -> Reclaims:
-    """What Phase 1 left unclaimed, cluster by cluster (spec/engine.md §3.11, §3.18).
+class Shrinking:
+    """What Phase 1 leaves unclaimed, and since when."""
 
-    A cluster that has not sent a roll-up has no credit, so nothing is taken from it (first-roll-up gate).
-    """
-    machines, clusters, capped = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], 0
-    for cluster in sorted(credits.excess, key=fleet.clusters.texts.__getitem__):
-        known = credits.by_cluster[cluster]
-        excess = known.excess[preempted[known.excess] == 0] if len(preempted) else known.excess
-        kept = excess[: reclaim_cap(known.configured, cap_fraction)]
-        capped += len(excess) - len(kept)
-        machines.append(kept)
-        clusters.append(np.full(len(kept), cluster, np.int32))
-    return Reclaims(np.concatenate(machines), np.concatenate(clusters), capped)
+    def __init__(self, options: EngineOptions) -> None:
+        self._cap_fraction = options.reclaim_cap_fraction
+        self._after_seconds = options.reclaim_after_seconds
+        self._since: dict[str, float] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether time alone may bring a reclaim."""
+        return bool(self._since)
+
+    def reclaims(self, fleet: Fleet, credits: Credits, preempted: Flags, now: float) -> Reclaims:
+        """Excess machines, cluster by cluster (spec/engine.md §3.11, §3.18).
+
+        A cluster that has not sent a roll-up has no credit, so nothing is taken from it (first-roll-up gate).
+        """
+        machines, clusters, capped = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)], 0
+        before, self._since = self._since, {}
+        for cluster in sorted(credits.excess, key=fleet.clusters.texts.__getitem__):
+            known = credits.by_cluster[cluster]
+            excess = known.excess[preempted[known.excess] == 0] if len(preempted) else known.excess
+            if self._after_seconds > 0:
+                excess = self._ripe(fleet, excess, before, now)
+            kept = excess[: reclaim_cap(known.configured, self._cap_fraction)]
+            capped += len(excess) - len(kept)
+            machines.append(kept)
+            clusters.append(np.full(len(kept), cluster, np.int32))
+        return Reclaims(np.concatenate(machines), np.concatenate(clusters), capped)
+
+    def _ripe(self, fleet: Fleet, excess: Ints, before: dict[str, float], now: float) -> Ints:
+        """Those that have been excess for long enough. O(excess machines)."""
+        ids = [fleet.ids.texts.text(row) for row in excess.tolist()]
+        since = [before.get(machine_id, now) for machine_id in ids]
+        self._since.update(zip(ids, since, strict=True))
+        return excess[now - np.array(since, np.float64) >= self._after_seconds]
 
 
 def reclaim_cap(configured: int, fraction: float) -> int:

@@ -36,6 +36,8 @@ class ShardOptions:
     metrics_warmup_cycles: int = 0
     # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
     reclaim_cap_fraction: float = 0.05
+    # How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back.
+    reclaim_after_seconds: float = 30.0
     # Hold a roll-up that drops nearly all demand until it was confirmed twice.
     empty_rollup_guard: bool = True
     # The kill switch: decide everything, execute nothing.
@@ -59,6 +61,11 @@ class ShardOptions:
         for name in ("cycle_interval_seconds", "coordinator_heartbeat_interval_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name):g}, it must be above 0")
-        for name in ("max_actions_per_cycle", "metrics_warmup_cycles", "available_capacity_interval_seconds"):
+        for name in (
+            "max_actions_per_cycle",
+            "metrics_warmup_cycles",
+            "available_capacity_interval_seconds",
+            "reclaim_after_seconds",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name):g}, it must not be negative")

@@ -76,7 +76,11 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         )
         stack.push_async_callback(executor.close)
         reconciler = Reconciler(inventory, provider, executor, notices, domains, metrics)
-        engine = Engine(EngineOptions(reclaim_cap_fraction=options.reclaim_cap_fraction))
+        engine = Engine(
+            EngineOptions(
+                reclaim_cap_fraction=options.reclaim_cap_fraction, reclaim_after_seconds=options.reclaim_after_seconds
+            )
+        )
         metrics.engine_compiled.set(engine.compiled)
         if not engine.compiled:
             log.warning("the engine's kernels are not compiled: large fleets are slow", hint="make kernels")

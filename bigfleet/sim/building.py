@@ -52,6 +52,7 @@ def _model(given: scenario.Scenario, seed: int) -> Model:
         seed=seed,
         engine=EngineOptions(
             reclaim_cap_fraction=engine.reclaim_cap_fraction,
+            reclaim_after_seconds=engine.reclaim_after_seconds,
             idle_hold_seconds={
                 **holds,
                 CapacityType.ON_DEMAND: engine.on_demand_hold_seconds,

@@ -70,6 +70,7 @@ class EngineSection(Document):
     # One synchronous step per cycle; the provider is looked at only then.
     lockstep: bool = False
     reclaim_cap_fraction: Share = 0.05
+    reclaim_after_seconds: NonNegative = 30.0
     empty_rollup_guard: bool = True
     on_demand_hold_seconds: NonNegative = 300.0
     spot_hold_seconds: NonNegative = 60.0

@@ -5,9 +5,10 @@ from typing import Any
 
 from bigfleet.core.machines import CapacityType, Machine, MachineState
 from bigfleet.core.vectors import parse_vector
-from bigfleet.engine import ActionKind
+from bigfleet.engine import ActionKind, EngineOptions
 from bigfleet.provider.latency import Latencies, Latency
 from bigfleet.shard.convert import assignment_from_metadata
+from bigfleet.shard.options import ShardOptions
 from bigfleet.sim import faults, workloads
 from bigfleet.sim.cluster import Cluster, ClusterModel
 from bigfleet.sim.provider import ProviderModel
@@ -34,6 +35,7 @@ def virtual_fleet(plan: Plan, seconds: float) -> Simulation:
     latencies = Latencies()
     model = Model(
         seed=plan.seed,
+        engine=EngineOptions(reclaim_after_seconds=ShardOptions.reclaim_after_seconds),
         provider=ProviderModel(
             latencies={
                 ActionKind.PROVISION: latencies.create,

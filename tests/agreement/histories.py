@@ -19,6 +19,8 @@ _MOST_BYTES = max(_MACHINE_BYTES, _NEED_BYTES, _EVENT_BYTES)
 _OPTIONS = (
     EngineOptions(),
     EngineOptions(reclaim_cap_fraction=0),
+    EngineOptions(reclaim_cap_fraction=0, reclaim_after_seconds=15),
+    EngineOptions(reclaim_cap_fraction=0.2, reclaim_after_seconds=30),
     EngineOptions(reclaim_cap_fraction=0.3, idle_hold_seconds={}),
     EngineOptions(reclaim_cap_fraction=0, idle_hold_seconds=dict.fromkeys(CapacityType, 25.0)),
     # Gangs that park and probe soon show more of it in a short history.

@@ -276,9 +276,21 @@ _SHRINKING = (
     ),
     Mutant(
         "engine/shrinking.py",
-        "kept = excess[: reclaim_cap(known.configured, cap_fraction)]",
-        "kept = excess[-reclaim_cap(known.configured, cap_fraction) :]",
+        "kept = excess[: reclaim_cap(known.configured, self._cap_fraction)]",
+        "kept = excess[-reclaim_cap(known.configured, self._cap_fraction) :]",
         _PHASE3 + "Reclaim::test_the_cap_keeps_the_head_of_each_clusters_excess",
+    ),
+    Mutant(
+        "engine/shrinking.py",
+        "before.get(machine_id, now)",
+        "now",
+        _PHASE3 + "Reclaim::test_excess_goes_only_after_it_has_stood_for_the_given_time",
+    ),
+    Mutant(
+        "engine/shrinking.py",
+        "before, self._since = self._since, {}",
+        "before = self._since",
+        _PHASE3 + "Reclaim::test_demand_that_comes_back_in_time_keeps_its_machine_and_starts_the_time_anew",
     ),
     Mutant(
         "engine/shrinking.py",

@@ -13,7 +13,7 @@ from tests.oracle.ledger import ShortfallLedger
 from tests.oracle.parking import Parking
 from tests.oracle.phase1 import acquire_missing, credit
 from tests.oracle.phase2 import preempt
-from tests.oracle.phase3 import reclaim, release
+from tests.oracle.phase3 import Excess, reclaim, release
 from tests.oracle.snapshot import Snapshot
 from tests.oracle.views import need_views
 
@@ -33,6 +33,7 @@ class OracleEngine:
         self._options = options or EngineOptions()
         self._parking = Parking(self._options.park_after_cycles, self._options.park_probe_every)
         self._ledger = ShortfallLedger()
+        self._excess = Excess(self._options.reclaim_after_seconds)
 
     def cycle(
         self,
@@ -64,7 +65,8 @@ class OracleEngine:
         preemption = preempt(fills, snapshot, claims)
         lap("phase2")
 
-        reclaims, capped = reclaim(snapshot, claims, preemption.taken, needs.keys(), self._options.reclaim_cap_fraction)
+        fraction = self._options.reclaim_cap_fraction
+        reclaims, capped = reclaim(snapshot, claims, preemption.taken, needs.keys(), fraction, self._excess, now)
         releases = release(snapshot, claims, now, idle_since, self._options)
         lap("phase3")
 

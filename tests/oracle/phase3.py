@@ -1,17 +1,36 @@
 """Phase 3: take excess machines from clusters, and release free ones after a hold (spec/engine.md §3.11)."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from bigfleet.core.machines import MachineState
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine.decisions import Action, ActionKind, EngineOptions
 from tests.oracle.fill import Claims
 from tests.oracle.phase2 import LONGEST_GRACE_SECONDS
 from tests.oracle.snapshot import Snapshot
 
 
+class Excess:
+    """Since when each machine has been excess without a break (docs/adr/0020). Remembered between cycles."""
+
+    def __init__(self, after_seconds: float) -> None:
+        self._after_seconds = after_seconds
+        self._since: dict[str, float] = {}
+
+    def ripe(self, excess: Sequence[Machine], now: float) -> list[Machine]:
+        """Those that have been excess for long enough; all that is not excess now starts anew."""
+        self._since = {machine.id: self._since.get(machine.id, now) for machine in excess}
+        return [machine for machine in excess if now - self._since[machine.id] >= self._after_seconds]
+
+
 def reclaim(
-    snapshot: Snapshot, claims: Claims, preempted: Collection[str], reported: Collection[str], cap_fraction: float
+    snapshot: Snapshot,
+    claims: Claims,
+    preempted: Collection[str],
+    reported: Collection[str],
+    cap_fraction: float,
+    excess: Excess,
+    now: float,
 ) -> tuple[list[Action], int]:
     """§3.11 "Emit Reclaim for every Configured machine not in the claimed set, in keep order".
 
@@ -20,13 +39,18 @@ def reclaim(
     """
     actions: list[Action] = []
     capped = 0
+    unclaimed = [
+        machine
+        for cluster in snapshot.clusters()
+        if cluster in reported
+        for machine in snapshot.configured(cluster)
+        if machine not in claims and machine.id not in preempted
+    ]
+    ripe = excess.ripe(unclaimed, now)
     for cluster in snapshot.clusters():
-        if cluster not in reported:
-            continue
-        configured = snapshot.configured(cluster)
-        excess = [machine for machine in configured if machine not in claims and machine.id not in preempted]
-        kept = excess[: reclaim_cap(len(configured), cap_fraction)]
-        capped += len(excess) - len(kept)
+        due = [machine for machine in ripe if machine.cluster == cluster]
+        kept = due[: reclaim_cap(len(snapshot.configured(cluster)), cap_fraction)]
+        capped += len(due) - len(kept)
         actions += (
             Action(ActionKind.RECLAIM, m.id, cluster, "phase3.excess", grace_seconds=LONGEST_GRACE_SECONDS)
             for m in kept

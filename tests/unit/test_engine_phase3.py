@@ -54,6 +54,25 @@ class TestReclaim:
         assert reclaimed(decisions) == ["c1-00", "c1-01", "c2-00", "c2-01"]
         assert decisions.reclaims_capped == 76
 
+    def test_excess_goes_only_after_it_has_stood_for_the_given_time(self) -> None:
+        engine = EngineAndOracle(EngineOptions(reclaim_cap_fraction=0, reclaim_after_seconds=15))
+        machines = [configured("a"), configured("b")]
+        gone = [reclaimed(decide(machines, [need(cpu(4))], engine=engine, now=now)) for now in (0.0, 10.0, 15.0, 20.0)]
+        assert gone == [[], [], ["b"], ["b"]]
+
+    def test_demand_that_comes_back_in_time_keeps_its_machine_and_starts_the_time_anew(self) -> None:
+        engine = EngineAndOracle(EngineOptions(reclaim_cap_fraction=0, reclaim_after_seconds=15))
+        machines = [configured("a"), configured("b")]
+        history = [(0.0, 4), (10.0, 8), (20.0, 4), (30.0, 4), (36.0, 4)]
+        gone = [reclaimed(decide(machines, [need(cpu(units))], engine=engine, now=now)) for now, units in history]
+        assert gone == [[], [], [], [], ["b"]]
+
+    def test_only_what_may_go_now_counts_as_capped(self) -> None:
+        engine = EngineAndOracle(EngineOptions(reclaim_cap_fraction=0.05, reclaim_after_seconds=15))
+        machines = [configured(f"m{n}") for n in range(5)]
+        capped = [decide(machines, reported=["c1"], engine=engine, now=now).reclaims_capped for now in (0.0, 15.0)]
+        assert capped == [0, 4]
+
     def test_without_a_cap_all_goes_at_once(self) -> None:
         decisions = decide([configured(f"m{n}") for n in range(40)], reported=["c1"], options=NO_CAP)
         assert len(reclaimed(decisions)) == 40
