@@ -71,7 +71,7 @@ def bring_up(
     if clusters is not None or pods is not None:
         to = resized(plan.values(""), clusters, pods)
         size = f"{to['kwok']['clusterCount']:,} clusters × {to['loadProfile']['target']:,} Pods"
-        typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n")
+        typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     runs.ask_before_spending(plan, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
     values = resized(plan.values(run_id), clusters, pods)
