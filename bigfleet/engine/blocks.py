@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.core.needs import Need
-from bigfleet.core.vectors import ReadVector
+from bigfleet.core.vectors import ReadVector, Vector
 from bigfleet.engine.dimensions import SATURATED, Dimensions, rescaled
 from bigfleet.engine.growing import Floats, Ints, Longs
 from bigfleet.engine.profiles import Profiles
@@ -54,6 +54,8 @@ class Block:
         self.cluster = cluster
         self.raw = len(needs)
         self._dimensions = dimensions
+        # The units that the columns are in: a block that was replaced keeps its own, for views that are read later.
+        self._units = list(dimensions.units)
         self._profiles = profiles
         self._groups = groups
         count, width = len(needs), dimensions.width
@@ -109,7 +111,7 @@ class Block:
         """Number the folded needs in the order of fingerprint and aggregate."""
         folded: dict[tuple[str, tuple[tuple[str, int], ...]], list[int]] = {}
         for number, (plain, value) in enumerate(zip(self.class_plains.tolist(), self.class_values, strict=True)):
-            key = self._profiles.fingerprints[plain], tuple(sorted(self._dimensions.read(value.tolist()).items()))
+            key = self._profiles.fingerprints[plain], tuple(sorted(self._read(value).items()))
             folded.setdefault(key, []).append(number)
         self._members = [folded[key] for key in sorted(folded)]
         self._folded_of: Ints = np.zeros(len(self.class_plains), np.int32)
@@ -118,6 +120,7 @@ class Block:
 
     def rescale(self, width: int, factors: list[int]) -> None:
         """The units of the vectors changed."""
+        self._units = list(self._dimensions.units)
         self._aggregates = rescaled(self._aggregates, width, factors)
         self._min_units = rescaled(self._min_units, width, factors)
         self._classify()
@@ -199,6 +202,11 @@ class Block:
         start = self._offsets[index]
         return self._arena[start : start + self._lengths[index]].decode("utf-8", "surrogatepass")
 
+    def _read(self, row: Longs) -> Vector:
+        """The dimensions above zero, in milli-units."""
+        amounts = zip(self._dimensions.names, self._units, row.tolist(), strict=False)
+        return {name: amount * unit for name, unit, amount in amounts if amount > 0}
+
     def need(self, arrangement: Arrangement, row: int) -> Need:
         """The need of a row, made on demand."""
         index = int(arrangement.which[row])
@@ -207,12 +215,11 @@ class Block:
         profile = self._profiles.known[int(arrangement.profiles[row])]
         if profile is None:
             raise LookupError(f"row {row} has no profile")
-        read = self._dimensions.read
         if index < self.raw:
             aggregate, unit = self._aggregates[index], self._min_units[index]
             group, arrival = self.group(arrangement, row), float(self._arrivals[index])
-            return Need(self.cluster, profile, read(aggregate.tolist()), read(unit.tolist()), group, arrival)
-        one = read(self.class_values[self._members[index - self.raw][0]].tolist())
+            return Need(self.cluster, profile, self._read(aggregate), self._read(unit), group, arrival)
+        one = self._read(self.class_values[self._members[index - self.raw][0]])
         count = int(arrangement.folded[row])
         total = {name: amount * count for name, amount in one.items()}
         return Need(self.cluster, profile, total, one, "", float(arrangement.arrivals[row]))

@@ -19,13 +19,13 @@ _CREDIT = (
         _PHASE1 + "Credit::test_machines_are_claimed_in_keep_order",
     ),
     Mutant(
-        "engine/kernels/credit.py",
+        "engine/kernels/chains.py",
         "return slab_starts[1, cluster] + position - configured",
         "return slab_starts[1, cluster]",
         _CHANGES + "machines_on_their_way_in_count_each_for_what_it_is",
     ),
     Mutant(
-        "engine/kernels/credit.py",
+        "engine/kernels/chains.py",
         "if head >= 0 and (best < 0 or head < best):",
         "if head >= 0 and (best < 0 or head > best):",
         _CHANGES + "a_machine_that_is_cheaper_is_kept_whatever_its_kind",
@@ -119,7 +119,7 @@ _GANGS = (
         _DOMAINS + "Choice::test_step_7_then_the_smallest_value",
     ),
     Mutant(
-        "engine/kernels/credit.py",
+        "engine/kernels/chains.py",
         "key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])",
         "key = np.int64(profile_of[machine]) << 32",
         _CHANGES + "another_gangs_machines_come_after_its_own",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from bigfleet.core.machines import Assignment, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Requirement
-from bigfleet.engine import ActionKind, Decisions
+from bigfleet.engine import ActionKind, Decisions, Engine, Fleet
 from tests.unit.engine_world import (
     NO_CAP,
     EngineAndOracle,
@@ -273,3 +273,15 @@ def test_releases_go_by_id_across_kinds() -> None:
     machines = [machine("b", zone="zone-a"), machine("a", zone="zone-b", price=3.0), machine("c", zone="zone-b")]
     stamps = {one.id: 0.0 for one in machines}
     assert acted(Story().then(machines, now=1e6, idle_since=stamps), ActionKind.DELETE) == ["a", "b", "c"]
+
+
+def test_views_that_are_read_late_tell_of_their_own_cycle() -> None:
+    """People ask for them when the roll-up has been replaced, and amounts are counted in finer units."""
+    fleet, engine = Fleet(), Engine(NO_CAP)
+    fleet.replace_needs("c1", [need(cpu(4), arrival=1.0), gang(8)])
+    decisions = engine.cycle(fleet, 0.0)
+    fleet.replace_needs("c1", [])
+    fleet.put(machine("m", allocatable={"cpu": 1001, "memory": 7}))
+    engine.cycle(fleet, 1.0)
+    assert [view.need for view in decisions.views] == [gang(8), need(cpu(4), arrival=1.0)]
+    assert [view.residual for view in decisions.views] == [cpu(8), cpu(4)]
