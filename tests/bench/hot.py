@@ -39,6 +39,8 @@ class Line:
     unit: str
     bar: Bar | None
     comparison: Comparison | None
+    # Milliseconds of CPU: far below the figure, the process waited for a core.
+    cpu_ms: float | None = None
     # Microseconds for each need row that came in.
     per_row: float | None = None
 
@@ -101,7 +103,8 @@ def judge(shape: str, raw: dict[str, Any], figures: ShapeFigures, baseline: Base
     for case, timing in figures.timings.items():
         best = timing.best_ms
         compared = baseline.compare_time(shape, case, timing)
-        lines.append(Line(shape, case, best, "ms", bar_of(shape, case), compared, 1000 * best / raw["need_rows"]))
+        per_row = 1000 * best / raw["need_rows"]
+        lines.append(Line(shape, case, best, "ms", bar_of(shape, case), compared, timing.best_cpu_ms, per_row))
     memory = figures.bytes_per_machine
     compared = baseline.compare_memory(shape, memory)
     lines.append(Line(shape, "memory per machine", memory, "B", memory_bar(raw["machines"]), compared))
@@ -110,7 +113,8 @@ def judge(shape: str, raw: dict[str, Any], figures: ShapeFigures, baseline: Base
 
 def table(lines: Sequence[Line]) -> Iterator[str]:
     """One line for each figure, aligned."""
-    yield f"{'shape':<16} {'case':<19} {'figure':>11} {'bar':>9}   {'':<6} {'per need row':>12}  {'of baseline':>11}"
+    heads = f"{'figure':>11} {'of it CPU':>11} {'bar':>9}   {'':<6} {'per need row':>12}  {'of baseline':>11}"
+    yield f"{'shape':<16} {'case':<19} {heads}"
     previous = ""
     for line in lines:
         shown = line.shape if line.shape != previous else ""
@@ -121,7 +125,9 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
         ratio = f"{line.comparison.ratio:.2f} ×" if line.comparison else "–"
         mark = "  REGRESSED" if line.regressed else ""
         figure = f"{_three_digits(line.figure)} {line.unit}"
-        yield f"{shown:<16} {line.case:<19} {figure:>11} {bar:>9}   {word:<6} {row:>12}  {ratio:>11}{mark}".rstrip()
+        cpu = "" if line.cpu_ms is None else f"{_three_digits(line.cpu_ms)} ms"
+        told = f"{figure:>11} {cpu:>11} {bar:>9}   {word:<6} {row:>12}  {ratio:>11}{mark}"
+        yield f"{shown:<16} {line.case:<19} {told}".rstrip()
 
 
 def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
@@ -132,7 +138,10 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
     for line in missed:
         if line.bar:
             over = line.figure / line.bar.most
-            yield f"  missed: {line.shape}, {line.case}: {_three_digits(line.figure)} {line.unit}, {over:.1f} × the bar"
+            busy = line.cpu_ms is not None and line.bar.met_by(line.cpu_ms)
+            why = "; its CPU time would meet it: the machine is busy" if busy else ""
+            figure = f"{_three_digits(line.figure)} {line.unit}"
+            yield f"  missed: {line.shape}, {line.case}: {figure}, {over:.1f} × the bar{why}"
     compared = [line for line in lines if line.comparison]
     regressed = [line for line in compared if line.regressed]
     if not compared:
@@ -174,6 +183,7 @@ def _emit(lines: Sequence[Line], raw: dict[str, Any], figures: ShapeFigures) -> 
             shape=line.shape,
             case=line.case,
             **figure,
+            **({"cpu_ms": round(line.cpu_ms, 4)} if line.cpu_ms is not None else {}),
             **({"us_per_need_row": round(line.per_row, 4)} if line.per_row is not None else {}),
             of_baseline={"ratio": round(compared.ratio, 3), "regressed": compared.regressed} if compared else None,
             rounds_ms=[one.ms for one in figures.timings[line.case].rounds] if line.case in figures.timings else [],

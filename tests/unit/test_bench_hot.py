@@ -37,7 +37,7 @@ def stored(tolerance: Tolerance | None = None, memory: float = 200.0, **ms: floa
 
 
 def line(**changes: object) -> hot.Line:
-    plain = hot.Line("5k", "steady", 1.0, "ms", Bar(2, "ms"), Comparison(1.0, regressed=False), 0.13)
+    plain = hot.Line("5k", "steady", 1.0, "ms", Bar(2, "ms"), Comparison(1.0, regressed=False), 0.9, 0.13)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -149,21 +149,33 @@ def test_the_table_shows_each_figure_beside_its_bar_and_baseline() -> None:
         line(case="cold", figure=41.25, bar=Bar(30, "ms"), comparison=Comparison(1.8, regressed=True), per_row=5.316),
         line(shape="50k", case="one roll-up", figure=0.4, bar=None, comparison=None),
     ]
-    assert list(hot.table(lines))[1:] == [
-        "5k               steady                  0.25 ms      2 ms   met         0.13 µs       1.00 ×",
-        "                 cold                    41.2 ms     30 ms   MISSED      5.32 µs       1.80 ×  REGRESSED",
-        "50k              one roll-up             0.40 ms         –               0.13 µs            –",
+    assert [" ".join(told.split()) for told in hot.table(lines)][1:] == [
+        "5k steady 0.25 ms 0.90 ms 2 ms met 0.13 µs 1.00 ×",
+        "cold 41.2 ms 0.90 ms 30 ms MISSED 5.32 µs 1.80 × REGRESSED",
+        "50k one roll-up 0.40 ms 0.90 ms – 0.13 µs –",
     ]
 
 
+def test_the_tables_columns_are_aligned() -> None:
+    first, *rows = hot.table([line(), line(case="cold", figure=1234.5, cpu_ms=1200.0)])
+    end = first.index("of it CPU") + len("of it CPU")
+    assert [row[end - 2 : end] for row in rows] == ["ms", "ms"]
+
+
 def test_the_summary_says_plainly_what_was_missed_and_what_regressed() -> None:
-    lines = [line(), line(case="cold", figure=45.0, bar=Bar(30, "ms"), comparison=Comparison(1.8, regressed=True))]
+    slower = Comparison(1.8, regressed=True)
+    lines = [line(), line(case="cold", figure=45.0, bar=Bar(30, "ms"), comparison=slower, cpu_ms=44.0)]
     assert list(hot.summary(lines, Baseline())) == [
         "1 of 2 bars met",
         "  missed: 5k, cold: 45.0 ms, 1.5 × the bar",
         "1 of 2 figures regressed (more than 1.5 × the baseline's time, 1.15 × its memory)",
         "  regressed: 5k, cold: 1.80 × the baseline",
     ]
+
+
+def test_a_bar_that_only_a_busy_machine_misses_is_told_apart() -> None:
+    told = list(hot.summary([line(figure=4.0, cpu_ms=1.0)], Baseline()))
+    assert told[1] == "  missed: 5k, steady: 4.00 ms, 2.0 × the bar; its CPU time would meet it: the machine is busy"
 
 
 def test_without_a_baseline_the_summary_says_how_to_store_one() -> None:
