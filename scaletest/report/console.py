@@ -11,7 +11,7 @@ from scaletest.run.journal import Event
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
 _ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
-_QUIET_PHASES = frozenset({"gate"})
+_QUIET_PHASES = frozenset({"gate", "selfcheck"})
 
 
 class Console:
@@ -45,10 +45,17 @@ def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
     gates = summary["gates"]
     if gates:
         lines += [*gate_lines(gates), ""]
-    lines.append("PASSED" if summary["passed"] else f"NOT PASSED (exit code {summary['exitCode']})")
+    lines.append(headline(summary))
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
     lines += ["", f"evidence   {output}"]
     return lines
+
+
+def headline(summary: dict[str, Any]) -> str:
+    if summary["passed"]:
+        return "PASSED"
+    word = "VOID" if summary["verdict"] == "void" else "NOT PASSED"
+    return f"{word} (exit code {summary['exitCode']})"
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:

@@ -3,25 +3,32 @@
 import asyncio
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.gates import Gate, Reading
+from scaletest.run.gates import Gate, Reading, reclaim_gate
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
-from scaletest.run.measure import ReclaimCount
+from scaletest.run.judging import Soaked, SoakWindow
+from scaletest.run.measure import read_reclaims
+from scaletest.run.pressure import PressureSample, read_pressure, worst_percent
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.run.selfcheck import Strain
 
 _TICK_SECONDS = 5
 _LINE_EVERY_TICKS = 3
 
 
 @dataclass(frozen=True)
-class SoakWindow:
-    """When the soak was, in unix seconds."""
+class SoakSample:
+    """Every gate's value at one moment of the soak; a gate without one is left out."""
 
-    start: float
-    end: float
+    seconds: float
+    gates: dict[str, float]
+
+    def document(self) -> dict[str, Any]:
+        return {"seconds": round(self.seconds, 1), "gates": self.gates}
 
 
 class Soak:
@@ -33,11 +40,10 @@ class Soak:
         self._prometheus = prometheus
         self._journal = journal
         self._gates = gates
-        self.reclaims = ReclaimCount(prometheus)
-        # Known once the soak is over.
-        self.restarts = Reading(None)
+        self._pressure: list[PressureSample] = []
+        self.samples: list[SoakSample] = []
 
-    async def hold(self) -> SoakWindow:
+    async def hold(self) -> Soaked:
         """Soak for the planned time."""
         before = await self._api.restarts()
         start = time.time()
@@ -47,16 +53,23 @@ class Soak:
         ticks = 0
         while (now := time.time()) < end:
             ticks += 1
-            if now >= start + self._plan.profile.load_profile.settle_seconds:
-                await self._start_counting(now)
+            self._feel_pressure(now)
             if ticks % _LINE_EVERY_TICKS == 0:
                 await self._sample(now, start)
             await asyncio.sleep(max(0.0, min(_TICK_SECONDS, end - time.time())))
         window = SoakWindow(start, time.time())
-        self.restarts = self._count_restarts(before, await self._api.restarts())
-        return window
+        self._feel_pressure(window.end)
+        return self._soaked(window, before, await self._api.restarts())
 
-    def _count_restarts(self, before: dict[str, int], after: dict[str, int]) -> Reading:
+    def _feel_pressure(self, now: float) -> None:
+        if self._is_this_machine and (sample := read_pressure(now)):
+            self._pressure.append(sample)
+
+    @property
+    def _is_this_machine(self) -> bool:
+        return self._plan.substrate.host_kind == "embedded"
+
+    def _soaked(self, window: SoakWindow, before: dict[str, int], after: dict[str, int]) -> Soaked:
         """Containers that ended during the soak, and pods that went away altogether."""
         ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
         ended |= dict.fromkeys(before.keys() - after.keys(), 1)
@@ -66,17 +79,20 @@ class Soak:
         ]
         for sentence in sentences:
             self._journal.say("soak", sentence)
-        return Reading(sum(ended.values()), problem="; ".join(sentences))
-
-    async def _start_counting(self, now: float) -> None:
-        try:
-            await self.reclaims.try_start(now)
-        except PrometheusUnreachable as error:
-            self._journal.say("soak", str(error))
+        return Soaked(
+            window,
+            Reading(sum(ended.values()), problem="; ".join(sentences)),
+            Strain(
+                pressure=tuple(self._pressure),
+                is_this_machine=self._is_this_machine,
+                restarted_pods=frozenset(name.partition("/")[0] for name in ended),
+            ),
+        )
 
     async def _sample(self, now: float, start: float) -> None:
         """One line for people, all gate values for the diary."""
         seconds = max(_TICK_SECONDS * 2, min(self._plan.window_seconds, int(now - start)))
+        counted_from = start + self._plan.profile.load_profile.settle_seconds
         try:
             values = await asyncio.gather(*(self._prometheus.value(gate.windowed(seconds)) for gate in self._gates))
             lost, bound, shortfalls = await asyncio.gather(
@@ -87,10 +103,18 @@ class Soak:
         except PrometheusUnreachable as error:
             self._journal.say("soak", str(error))
             return
+        found = dict(zip((gate.key for gate in self._gates), values, strict=True))
+        if now > counted_from:
+            reclaims = await read_reclaims(self._prometheus, counted_from, now)
+            found[reclaim_gate(self._plan).key] = None if reclaims.problem else reclaims.value
+        sample = SoakSample(now - start, {key: value for key, value in found.items() if value is not None})
+        self.samples.append(sample)
         left = format_duration(max(0.0, start + self._plan.soak_seconds - now))
+        pressure = worst_percent(self._pressure[-2:])
         self._journal.say(
             "soak",
             f"{left} left · {lost or 0:g} machines lost · {bound or 0:g} Pods bound (target {self._plan.pods}) · "
             f"{shortfalls or 0:g} shortfalls",
-            gates={gate.key: value for gate, value in zip(self._gates, values, strict=True)},
+            gates=found,
+            **({} if pressure is None else {"cpuPressurePercent": round(pressure, 1)}),
         )

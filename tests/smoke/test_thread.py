@@ -13,15 +13,16 @@ import pytest
 
 from scaletest.run.hops import HOPS
 from scaletest.toolchain import ensure
-from tests.smoke.runs import FinishedRun, run
+from tests.smoke.runs import FinishedRun, run, shared_machine
 
 Query = Callable[[str], float]
 
 
 @pytest.fixture(scope="module")
 def thread(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
-    output = tmp_path_factory.mktemp("smoke") / "results"
-    return asyncio.run(run(output, "--profile", "smoke", "--duration", "1m"))
+    directory = tmp_path_factory.mktemp("smoke")
+    substrate = str(shared_machine(directory))
+    return asyncio.run(run(directory / "results", "--profile", "smoke", "--substrate", substrate, "--duration", "1m"))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from scaletest.report.console import verdict_lines
 from scaletest.run.gates import Reading, gates_for, judge
+from scaletest.run.judging import Judgement
 from scaletest.run.outcome import Outcome
 from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import smoke_plan
@@ -11,7 +12,8 @@ from tests.unit.plans import smoke_plan
 
 def shown(readings: dict[str, Reading], outcome: Outcome) -> list[str]:
     facts = RunFacts(smoke_plan(), "run")
-    facts.gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
+    gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
+    facts.judgement = Judgement(gates, [])
     return verdict_lines(summarise(facts, outcome), Path("results/run"))
 
 
