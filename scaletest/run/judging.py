@@ -26,6 +26,8 @@ class Soaked:
     window: SoakWindow
     restarts: Reading
     strain: Strain
+    # Why the soak was ended before its time; empty if it was not.
+    cut_short: str = ""
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,14 @@ class Judgement:
 
     gates: list[GateRecord]
     checks: list[CheckRecord]
+    cut_short: str = ""
 
     def failures(self) -> Iterator[tuple[int, str]]:
         """Every reason not to pass, with its exit code."""
         if short := shortage(self.checks):
             yield codes.OVERLOADED, short
+        if self.cut_short:
+            yield codes.GATE_FAILED, self.cut_short
         for check in self.checks:
             if check.verdict == "unmeasured":
                 yield codes.UNMEASURED, f"self-check: {check.reason}"
@@ -63,4 +68,4 @@ async def judge_soak(plan: Plan, prometheus: Prometheus, soaked: Soaked, interva
     checks = await check_harness(
         prometheus, plan.substrate.self_check, window.start, window.end, intervals, soaked.strain
     )
-    return Judgement(records, checks)
+    return Judgement(records, checks, soaked.cut_short)

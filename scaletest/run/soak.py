@@ -2,16 +2,24 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.gates import Gate, Reading, reclaim_gate
+from scaletest.run.gates import (
+    FAIL_FAST_AFTER_SECONDS,
+    FAIL_FAST_KEYS,
+    FAIL_FAST_WINDOW_SECONDS,
+    Gate,
+    Reading,
+    judge,
+    reclaim_gate,
+)
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.judging import Soaked, SoakWindow
-from scaletest.run.measure import read_reclaims
+from scaletest.run.measure import read_gate, read_reclaims
 from scaletest.run.pressure import PressureSample, read_pressure, worst_percent
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.run.selfcheck import Strain
@@ -50,16 +58,32 @@ class Soak:
         await self._api.set_phase("soak", start)
         end = start + self._plan.soak_seconds
         self._journal.say("soak", f"holding for {format_duration(self._plan.soak_seconds)}", soakStart=start)
-        ticks = 0
+        ticks, cut_short, looked = 0, "", False
         while (now := time.time()) < end:
             ticks += 1
             self._feel_pressure(now)
             if ticks % _LINE_EVERY_TICKS == 0:
                 await self._sample(now, start)
+            if not looked and now >= start + FAIL_FAST_AFTER_SECONDS:
+                looked = True
+                if cut_short := await self._hopeless(start, now):
+                    break
             await asyncio.sleep(max(0.0, min(_TICK_SECONDS, end - time.time())))
         window = SoakWindow(start, time.time())
         self._feel_pressure(window.end)
-        return self._soaked(window, before, await self._api.restarts())
+        return replace(self._soaked(window, before, await self._api.restarts()), cut_short=cut_short)
+
+    async def _hopeless(self, start: float, now: float) -> str:
+        """Why the soak need not go on: a bar that is missed over the last minutes already. Empty: it goes on."""
+        for gate in (gate for gate in self._gates if gate.key in FAIL_FAST_KEYS):
+            reading = await read_gate(self._prometheus, gate, FAIL_FAST_WINDOW_SECONDS, start, now)
+            record = judge(gate, reading, FAIL_FAST_WINDOW_SECONDS, self._plan.profile.slo.min_observations)
+            if record.verdict == "fail":
+                after = format_duration(now - start)
+                sentence = f"the soak was cut short after {after}: {gate.key}: {record.reason}"
+                self._journal.say("soak", sentence)
+                return sentence
+        return ""
 
     def _feel_pressure(self, now: float) -> None:
         if self._is_this_machine and (sample := read_pressure(now)):
