@@ -1,6 +1,5 @@
 """A run: the command without a name."""
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -175,7 +174,7 @@ async def _run(
         outcome = await run.execute()
     finally:
         journal.close()
-    for line in verdict_lines(json.loads((results / "summary.json").read_text()), results):
+    for line in verdict_lines(run.summary, results):
         console.line(line)
     if keep:
         await _show_what_stays(run_id, console.line)

@@ -44,7 +44,7 @@ def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
     lines = [""]
     gates = summary["gates"]
     if gates:
-        lines += [*gate_lines(gates), ""]
+        lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
     lines.append(headline(summary))
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
     lines += ["", f"evidence   {output}"]
@@ -56,6 +56,14 @@ def headline(summary: dict[str, Any]) -> str:
         return "PASSED"
     word = "VOID" if summary["verdict"] == "void" else "NOT PASSED"
     return f"{word} (exit code {summary['exitCode']})"
+
+
+def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
+    """One line if the harness kept up, else one for each limit that it did not keep."""
+    bad = [check for check in checks if check["verdict"] in ("over", "unmeasured")]
+    if not checks:
+        return []
+    return [f"  ! harness: {check['reason']}" for check in bad] or ["  ✓ the harness kept up"]
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:

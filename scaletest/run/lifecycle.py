@@ -7,15 +7,18 @@ Whatever happens on the way (a failure, the cap, Ctrl-C), the evidence is kept f
 import asyncio
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
+from scaletest.report.junit import junit_xml
 from scaletest.report.plan import plan_document
 from scaletest.run import outcome as codes
 from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
@@ -23,6 +26,7 @@ from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.hops import HopReading, diagnose, read_hops
 from scaletest.run.hostapi import HostApi
+from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
 from scaletest.run.judging import Soaked, judge_soak
@@ -90,7 +94,9 @@ class Run:
 
     async def _steps(self) -> Soaked:
         stage, output, facts = self._stage, self._options.output, self._facts
-        write_json(output / "plan.json", plan_document(self._plan, facts.run_id))
+        write_json(
+            output / "plan.json", plan_document(self._plan, facts.run_id) | {"inputs": inputs_document(self._plan)}
+        )
         write_values(output / "rendered-values.yaml", stage.values)
         await stage.check_chart()
 
@@ -215,9 +221,27 @@ class Run:
 
     def _unexpected(self, error: Exception, exit_code: int) -> None:
         sentence = f"unexpected {type(error).__name__}: {error}".splitlines()[0]
-        (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+        with suppress(OSError):
+            (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
         self._outcome.add(exit_code, sentence)
         self._journal.say("failed", sentence, hint="traceback.txt in the results has the details")
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """summary.json, whether or not it could be written."""
+        return summarise(self._facts, self._outcome)
+
     def _write_summary(self) -> None:
-        write_json(self._options.output / "summary.json", summarise(self._facts, self._outcome))
+        """What cannot be written keeps nothing else from happening."""
+        if self._journal.problem and (codes.UNMEASURED, self._journal.problem) not in self._outcome.failures:
+            self._outcome.add(codes.UNMEASURED, self._journal.problem)
+        try:
+            write_json(self._options.output / "summary.json", self.summary)
+            (self._options.output / "junit.xml").write_text(junit_xml(self.summary))
+        except OSError as error:
+            sentence = f"the summary could not be written: {error.strerror}"
+            if (codes.UNMEASURED, sentence) not in self._outcome.failures:
+                self._outcome.add(codes.UNMEASURED, sentence)
+                self._journal.say(
+                    "failed", sentence, hint="the screen shows the verdict; free some space for the next run"
+                )

@@ -6,11 +6,10 @@ Limits are the substrate's. Over one of them the verdict is void (exit code 6), 
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from scaletest.model.substrate import SelfCheck
-from scaletest.run.pressure import PressureSample, worst_percent
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable, Sample
 
 CheckVerdict = Literal["ok", "over", "unmeasured", "skipped"]
@@ -72,13 +71,18 @@ class ScrapeIntervals:
 
 @dataclass(frozen=True)
 class Strain:
-    """What the runner saw of its own machine, and which pods ended while it looked."""
+    """What the runner saw of its own machine, and what ended while it looked."""
 
-    pressure: Sequence[PressureSample] = ()
+    # Of the worst minute; None where nobody counts it.
+    pressure_percent: float | None = None
     # False: the hosts are other machines, whose pressure nobody reads.
     is_this_machine: bool = True
-    # Their missing scrapes have a gate of their own.
-    restarted_pods: frozenset[str] = frozenset()
+    # `pod/container` → how often it ended. What such a pod missed of its scrapes has a gate of its own.
+    restarts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def restarted_pods(self) -> frozenset[str]:
+        return frozenset(name.partition("/")[0] for name in self.restarts)
 
 
 def missed_share(answered: float, scraped: float, expected: int) -> float:
@@ -149,7 +153,7 @@ def _pressure(limits: SelfCheck, strain: Strain) -> CheckRecord:
     key, limit = "cpuPressurePercent", limits.cpu_pressure_percent
     if not strain.is_this_machine:
         return _record(limits, key, "skipped", "the hosts are other machines; their pressure is not read")
-    worst = worst_percent(strain.pressure)
+    worst = strain.pressure_percent
     if worst is None:
         return _record(limits, key, "skipped", "this kernel does not count it (/proc/pressure/cpu)")
     reason = f"cores were short for {worst:.0f} % of the worst minute; the limit is {limit:g} %"

@@ -107,9 +107,9 @@ class Soak:
             window,
             Reading(sum(ended.values()), problem="; ".join(sentences)),
             Strain(
-                pressure=tuple(self._pressure),
+                pressure_percent=worst_percent(self._pressure),
                 is_this_machine=self._is_this_machine,
-                restarted_pods=frozenset(name.partition("/")[0] for name in ended),
+                restarts=ended,
             ),
         )
 

@@ -79,6 +79,8 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
         "gates": [cast(SummaryGate, record.document()) for record in facts.judgement.gates],
         "gateSamples": [cast(SummarySample, sample.document()) for sample in _thinned(facts.samples)],
         "selfCheck": [cast(SummaryCheck, record.document()) for record in facts.judgement.checks],
+        "restarts": dict(facts.soaked.strain.restarts) if facts.soaked else {},
+        "cutShort": facts.soaked.cut_short if facts.soaked else "",
         "unmeasuredSLOs": [g.key for g in facts.judgement.gates if g.verdict in ("no-data", "saturated")],
         "hops": [
             {"row": r.hop.row, "name": r.hop.name, "actor": r.hop.actor, "query": r.hop.query, "passed": r.passed}

@@ -190,6 +190,10 @@ class Summary(TypedDict):
     """The gates' values through the soak, evenly thinned."""
     selfCheck: list[SummaryCheck]
     """Whether the harness kept up; empty if there was no soak."""
+    restarts: dict[str, int]
+    """`pod/container` → how often it ended during the soak; those that did not are left out."""
+    cutShort: str
+    """Why the soak was ended before its time; empty if it was not."""
     unmeasuredSLOs: list[str]
     """Gates without enough data, or beyond what their histogram can show."""
     hops: list[SummaryHop]

@@ -50,7 +50,7 @@ def checked(
 
 
 def test_a_harness_that_keeps_up_is_ok() -> None:
-    records = checked({"shard": (12, 12)}, strain=Strain(pressure=[(0.0, 0.0), (60.0, 20.0)]))
+    records = checked({"shard": (12, 12)}, strain=Strain(pressure_percent=33.0))
     assert {record.verdict for record in records.values()} == {"ok"}
     assert shortage(records.values()) == ""
 
@@ -81,7 +81,7 @@ def test_a_target_that_missed_too_many_scrapes_is_named() -> None:
 
 
 def test_a_pod_that_restarted_is_left_to_its_own_gate() -> None:
-    strain = Strain(restarted_pods=frozenset({"shard"}))
+    strain = Strain(restarts={"shard/shard": 1})
     record = checked({"shard": (2, 12), "provider": (12, 12)}, strain=strain)["missedScrapesFraction"]
     assert record.verdict == "ok"
 
@@ -113,7 +113,7 @@ def test_pressure_is_read_from_the_kernels_total(tmp_path: Path) -> None:
 
 
 def test_pressure_over_the_limit_is_said_in_percent() -> None:
-    strain = Strain(pressure=[(0.0, 0.0), (60.0, 45.0)])
+    strain = Strain(pressure_percent=75.0)
     record = checked({"shard": (12, 12)}, strain=strain)["cpuPressurePercent"]
     assert record.verdict == "over"
     assert "75 % of the worst minute" in record.reason
