@@ -50,12 +50,17 @@ def run(
     ] = False,
     namespace: NamespaceOption = NAMESPACE,
     sets: SetOption = None,
+    display: Annotated[
+        str, typer.Option("--display", help="live, plain or json; default: live on a terminal, else plain.")
+    ] = "",
 ) -> None:
     """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
     if context.invoked_subcommand:
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
+    if display not in ("", "live", "plain", "json"):
+        raise UsageError(f"--display {display!r} is none of live, plain and json")
     from scaletest.run.guard import DEFAULT_MAX_COST_USD, refuse_beyond_caps
     from scaletest.run.preflight import refuse_the_impossible, refuse_what_is_not_built
 
@@ -73,7 +78,7 @@ def run(
     ask_before_spending(plan, yes)
     import asyncio
 
-    sys.exit(asyncio.run(_run(plan, output, cap, overrides, namespace, keep)))
+    sys.exit(asyncio.run(_run(plan, output, cap, overrides, namespace, keep, display)))
 
 
 def ask_before_spending(plan: "Plan", yes: bool) -> None:
@@ -143,21 +148,25 @@ def _refuse_unknown_value(path: str, chart: Path) -> None:
 
 
 async def _run(
-    plan: "Plan", output: Path | None, cap_seconds: float, overrides: dict[str, Any], namespace: str, keep: bool
+    plan: "Plan",
+    output: Path | None,
+    cap_seconds: float,
+    overrides: dict[str, Any],
+    namespace: str,
+    keep: bool,
+    display: str,
 ) -> int:
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.report.console import Console, verdict_lines
-    from scaletest.report.plan import plan_lines
+    from scaletest.report.display import display_for
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.stage import StageOptions
 
-    console = Console()
+    view = display_for(display, plan)
     toolchain = await provide_toolchain()
     run_id, results = _results_folder(output, plan.profile_name)
-    for line in [f"run         {run_id}", *plan_lines(plan), ""]:
-        console.line(line)
+    view.header(run_id)
     stage = StageOptions(
         run_id=run_id,
         chart=PROJECT / "chart",
@@ -167,17 +176,17 @@ async def _run(
         overrides=overrides,
     )
     options = RunOptions(results, stage, cap_seconds, keep=keep)
-    journal = Journal(results / "events.jsonl", console.show)
+    journal = Journal(results / "events.jsonl", view.show)
     run = Run(plan, options, journal)
     on_signals(run.interrupt)
     try:
-        outcome = await run.execute()
+        with view.watching():
+            outcome = await run.execute()
     finally:
         journal.close()
-    for line in verdict_lines(run.summary, results):
-        console.line(line)
+    view.verdict(run.summary, str(results))
     if keep:
-        await _show_what_stays(run_id, console.line)
+        await _show_what_stays(run_id, view.line)
     return outcome.exit_code
 
 

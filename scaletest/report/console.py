@@ -1,7 +1,7 @@
 """Plain progress lines while a run goes on, and the verdict at its end: gates first, then where the evidence is."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -32,23 +32,47 @@ class Console:
             self._closed = True
 
     def show(self, event: Event) -> None:
-        if event.phase in _QUIET_PHASES:
+        if is_quiet(event.phase):
             return
         self.line(f"{format_duration(event.elapsed_seconds):>7}  {event.phase:<9} {event.message}")
         if event.fields.get("hint"):
             self.line(f"{'':>7}  {'':<9} hint: {event.fields['hint']}")
 
 
-def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
-    """The end of a run, for people."""
+def is_quiet(phase: str) -> bool:
+    """Whether the events of a phase are for the diary only."""
+    return phase in _QUIET_PHASES
+
+
+def verdict_lines(summary: dict[str, Any], output: Path | str) -> list[str]:
+    """The end of a run, for people: gates, verdict, cost, evidence, what to do next."""
     lines = [""]
     gates = summary["gates"]
     if gates:
         lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
     lines.append(headline(summary))
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
-    lines += ["", f"evidence   {output}"]
-    return lines
+    lines += ["", f"cost       {_price(summary['cost'])}", f"evidence   {output}"]
+    return [*lines, *(f"{'next' if first else '':<10} {line}" for first, line in _next_steps(summary, output))]
+
+
+def _price(cost: dict[str, Any]) -> str:
+    if not cost["estimatedRunUsd"]:
+        return "nothing"
+    return f"about ${cost['estimatedRunUsd']:,.2f}, of which ${cost['estimatedUsd']:,.2f} for the soak"
+
+
+def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[bool, str]]:
+    """What a reader of this verdict does now."""
+    steps = []
+    if summary["verdict"] == "void":
+        steps.append("run it again on a machine with less to do, or on a larger one; the profile is not to blame")
+    if summary["snapshot"]:
+        steps.append(f"scaletest-runner replay {output}  # look at every series of the run")
+    if summary["verdict"] in ("failed", "unmeasured", "incomplete"):
+        steps.append(f"{output}/logs has the last words of every container")
+    for number, step in enumerate(steps):
+        yield number == 0, step
 
 
 def headline(summary: dict[str, Any]) -> str:

@@ -20,6 +20,12 @@ class Event:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
+def record_of(event: Event) -> dict[str, Any]:
+    """The line as events.jsonl has it."""
+    times = {"time": round(event.unix_seconds, 3), "elapsed": round(event.elapsed_seconds, 3)}
+    return {**times, "phase": event.phase, "message": event.message, **event.fields}
+
+
 class Journal:
     """Appends to events.jsonl as things happen, so that a crash loses nothing."""
 
@@ -38,9 +44,8 @@ class Journal:
     def say(self, phase: str, message: str, **fields: Any) -> None:
         now = self._clock()
         event = Event(now, now - self._started, phase, message, fields)
-        record = {"time": round(now, 3), "elapsed": round(event.elapsed_seconds, 3), "phase": phase, "message": message}
         try:
-            self._file.write(json.dumps(record | fields, default=str) + "\n")
+            self._file.write(json.dumps(record_of(event), default=str) + "\n")
         except OSError as error:
             self.problem = f"events.jsonl could not be written: {error.strerror}"
         self._watcher(event)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from scaletest.errors import NotSteady
 from scaletest.model.plan import Plan
@@ -9,6 +10,7 @@ from scaletest.run.gates import LOAD_FRACTION
 from scaletest.run.hops import diagnose
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
+from scaletest.run.overview import look_at_fleet
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 POLL_SECONDS = 10
@@ -117,9 +119,8 @@ class Settle:
             next_poll = loop.time() + POLL_SECONDS
             poll = await self._look()
             state.observe(poll)
-            self._journal.say(
-                "settle", self._line(poll, state), **{k: v for k, v in vars(poll).items() if v is not None}
-            )
+            known = {name: value for name, value in vars(poll).items() if value is not None}
+            self._journal.say("settle", self._line(poll, state), fleet=await self._fleet(), **known)
             if state.steady:
                 return
             if state.plateaued or next_poll > deadline:
@@ -135,6 +136,12 @@ class Settle:
         except PrometheusUnreachable:
             return Poll(ready)
         return Poll(ready, **dict(zip(_QUERIES, values, strict=True)))
+
+    async def _fleet(self) -> dict[str, Any]:
+        try:
+            return await look_at_fleet(self._prometheus)
+        except PrometheusUnreachable:
+            return {}
 
     def _line(self, poll: Poll, state: Steadiness) -> str:
         geometry = self._plan.geometry

@@ -20,6 +20,7 @@ from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.judging import Soaked, SoakWindow
 from scaletest.run.measure import read_gate, read_reclaims
+from scaletest.run.overview import look_at_fleet
 from scaletest.run.pressure import PressureSample, read_pressure, worst_percent
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.run.selfcheck import Strain
@@ -119,11 +120,7 @@ class Soak:
         counted_from = start + self._plan.profile.load_profile.settle_seconds
         try:
             values = await asyncio.gather(*(self._prometheus.value(gate.windowed(seconds)) for gate in self._gates))
-            lost, bound, shortfalls = await asyncio.gather(
-                self._prometheus.value("sum(bigfleet_provider_losses_total)"),
-                self._prometheus.value("sum(bigfleet_scaletest_node_creator_bound_pods)"),
-                self._prometheus.value("sum(bigfleet_shard_shortfalls)"),
-            )
+            fleet = await look_at_fleet(self._prometheus)
         except PrometheusUnreachable as error:
             self._journal.say("soak", str(error))
             return
@@ -137,8 +134,9 @@ class Soak:
         pressure = worst_percent(self._pressure[-2:])
         self._journal.say(
             "soak",
-            f"{left} left · {lost or 0:g} machines lost · {bound or 0:g} Pods bound (target {self._plan.pods}) · "
-            f"{shortfalls or 0:g} shortfalls",
+            f"{left} left · {fleet['lost'] or 0:g} machines lost · {fleet['bound'] or 0:g} Pods bound "
+            f"(target {self._plan.pods}) · {fleet['shortfalls'] or 0:g} shortfalls",
             gates=found,
+            fleet=fleet,
             **({} if pressure is None else {"cpuPressurePercent": round(pressure, 1)}),
         )

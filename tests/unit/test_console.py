@@ -44,4 +44,17 @@ def test_the_verdict_names_its_exit_code_and_every_reason() -> None:
     assert "NOT PASSED (exit code 1)" in lines
     assert "  shardShortfalls: 3 > 0" in lines
     assert "  left behind: a process" in lines
-    assert lines[-1] == "evidence   results/run"
+    assert "evidence   results/run" in lines
+    assert lines[-1].endswith("results/run/logs has the last words of every container")
+
+
+def test_a_void_verdict_says_what_to_do() -> None:
+    outcome = Outcome()
+    outcome.add(6, "the harness was overloaded")
+    lines = shown({}, outcome)
+    assert "VOID (exit code 6)" in lines
+    assert any(line.startswith("next") and "less to do" in line for line in lines)
+
+
+def test_the_cost_stands_below_the_verdict() -> None:
+    assert "cost       nothing" in shown({}, Outcome())
