@@ -18,6 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
+from scaletest.report.dashboard import with_dashboard
 from scaletest.report.junit import junit_xml
 from scaletest.report.plan import plan_document
 from scaletest.run import outcome as codes
@@ -60,7 +61,8 @@ class Run:
         self._journal = journal
         self._outcome = Outcome()
         self._facts = RunFacts(plan, options.stage.run_id)
-        self._stage = Stage(options.stage, plan.values(options.stage.run_id), journal)
+        values = with_dashboard(plan, plan.values(options.stage.run_id))
+        self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
         # The handler of SIGINT and its like.
         ending = "keeping the stage" if options.keep else "tearing down"

@@ -22,14 +22,14 @@ _TITLES = {
     "cpuPressurePercent": "CPU pressure",
     "apiserverMutatingP99Seconds": "apiserver write p99",
 }
-_LAG = (
+# `{w}` is the window.
+LAG = (
     "histogram_quantile(0.99, sum by (le, component, metrics_port, pod) (rate("
-    'bigfleet_event_loop_lag_seconds_bucket{{component=~"shard|kwok-cluster",metrics_port=~"metrics|operator|load-driver"}}'
-    "[{seconds}s])))"
+    'bigfleet_event_loop_lag_seconds_bucket{component=~"shard|kwok-cluster",metrics_port=~"metrics|operator|load-driver"}'
+    "[{w}])))"
 )
-_MUTATING = (
-    "histogram_quantile(0.99, sum by (le, pod) (rate("
-    'apiserver_request_duration_seconds_bucket{{verb="MUTATING"}}[{seconds}s])))'
+MUTATING = (
+    'histogram_quantile(0.99, sum by (le, pod) (rate(apiserver_request_duration_seconds_bucket{verb="MUTATING"}[{w}])))'
 )
 
 
@@ -102,8 +102,8 @@ async def check_harness(
             prometheus.samples(f"sum_over_time(up[{seconds}s])", end),
             prometheus.samples(f"count_over_time(up[{seconds}s])", end),
             # One scrape more: what grew in the soak is counted from the last sample before it.
-            prometheus.samples(_LAG.format(seconds=seconds + intervals.bigfleet), end),
-            prometheus.samples(_MUTATING.format(seconds=seconds + intervals.control_plane), end),
+            prometheus.samples(LAG.replace("{w}", f"{seconds + intervals.bigfleet}s"), end),
+            prometheus.samples(MUTATING.replace("{w}", f"{seconds + intervals.control_plane}s"), end),
         )
     except PrometheusUnreachable as error:
         asked = (key for key in _TITLES if key != "cpuPressurePercent")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import re
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from scaletest.report.dashboard import queries_of
+from scaletest.report.dashboards import STORED
 from scaletest.run.hops import HOPS
 from tests.smoke.runs import FinishedRun, command, run, shared_machine
 
@@ -118,6 +121,17 @@ def test_the_evidence_is_whole(thread: FinishedRun) -> None:
 def test_nothing_is_left_behind(thread: FinishedRun) -> None:
     assert thread.leftovers() == []
     assert not list(thread.output.glob("*.partial"))
+
+
+# Steady demand drains nothing, so the quantile of its observations is NaN, which says that the series is there.
+_NEVER_IN_A_GOOD_RUN = "bigfleet_shard_drain_phase_seconds"
+
+
+@pytest.mark.parametrize(("panel", "expression"), list(queries_of(json.loads(STORED.read_text()))))
+def test_every_panel_of_the_dashboard_has_data(query: Query, panel: str, expression: str) -> None:
+    values = query(expression)
+    assert values, panel
+    assert any(map(math.isfinite, values)) or _NEVER_IN_A_GOOD_RUN in expression, panel
 
 
 def test_evidence_can_be_judged_again_and_says_the_same(thread: FinishedRun) -> None:
