@@ -22,6 +22,7 @@ from scaletest.report.dashboard import with_dashboard
 from scaletest.report.junit import junit_xml
 from scaletest.report.plan import plan_document
 from scaletest.run import outcome as codes
+from scaletest.run.attribution import attribute
 from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
 from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
@@ -172,8 +173,10 @@ class Run:
         for exit_code, sentence in failures:
             self._outcome.add(exit_code, sentence)
         about_gates = [code for code, _ in failures if code in (codes.GATE_FAILED, codes.UNMEASURED)]
-        if about_gates and (broken := await diagnose(prometheus)):
-            self._outcome.add(min(about_gates), broken)
+        if about_gates:
+            broken = await diagnose(prometheus) or await attribute(prometheus, gates_for(self._plan))
+            if broken:
+                self._outcome.add(min(about_gates), broken)
 
     async def _read_hops(self, prometheus: Prometheus) -> list[HopReading]:
         try:

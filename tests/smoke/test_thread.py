@@ -52,6 +52,7 @@ def query(thread: FinishedRun) -> Iterator[Query]:
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
+        process.stdout.close()
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(url, timeout=2)
 
