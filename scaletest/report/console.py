@@ -52,11 +52,12 @@ def verdict_lines(summary: dict[str, Any], output: Path | str) -> list[str]:
         lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
     lines.append(headline(summary))
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
-    lines += ["", f"cost       {_price(summary['cost'])}", f"evidence   {output}"]
+    lines += ["", f"cost       {price(summary['cost'])}", f"evidence   {output}"]
     return [*lines, *(f"{'next' if first else '':<10} {line}" for first, line in _next_steps(summary, output))]
 
 
-def _price(cost: dict[str, Any]) -> str:
+def price(cost: dict[str, Any]) -> str:
+    """What a run cost, in words."""
     if not cost["estimatedRunUsd"]:
         return "nothing"
     return f"about ${cost['estimatedRunUsd']:,.2f}, of which ${cost['estimatedUsd']:,.2f} for the soak"

@@ -19,11 +19,17 @@ from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
 from scaletest.report.dashboard import with_dashboard
-from scaletest.report.junit import junit_xml
 from scaletest.report.plan import plan_document
 from scaletest.run import outcome as codes
 from scaletest.run.attribution import attribute
-from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
+from scaletest.run.evidence import (
+    SNAPSHOT,
+    SnapshotFailed,
+    keep_logs,
+    keep_snapshot,
+    write_json,
+    write_values,
+)
 from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.hops import HopReading, diagnose, read_hops
@@ -238,11 +244,11 @@ class Run:
 
     def _write_summary(self) -> None:
         """What cannot be written keeps nothing else from happening."""
+        output = self._options.output
         if self._journal.problem and (codes.UNMEASURED, self._journal.problem) not in self._outcome.failures:
             self._outcome.add(codes.UNMEASURED, self._journal.problem)
         try:
-            write_json(self._options.output / "summary.json", self.summary)
-            (self._options.output / "junit.xml").write_text(junit_xml(self.summary))
+            write_json(output / "summary.json", self.summary)
         except OSError as error:
             sentence = f"the summary could not be written: {error.strerror}"
             if (codes.UNMEASURED, sentence) not in self._outcome.failures:
