@@ -102,6 +102,12 @@ def with_dashboard(plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
     return values | {"grafana": grafana | {"dashboards": {UID: dashboard_text(plan)}}}
 
 
+def grafana_hint(namespace: str) -> str:
+    """How to see it while a run goes on."""
+    forward = f"kubectl -n {namespace} port-forward svc/grafana 3000:3000"
+    return f"{forward}, then open http://localhost:3000/d/{UID}"
+
+
 def queries_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Every (panel, query) of a dashboard."""
     for panel in document["panels"]:

@@ -15,7 +15,7 @@ header.passed { border-color: var(--good); } header.failed { border-color: var(-
 h1 { margin: 2px 0; font-size: 28px; } h2 { margin: 34px 0 10px; font-size: 18px; }
 .dim, .note { color: var(--dim); } header .dim { margin: 0; } .note { font-size: 13px; }
 .reasons { background: var(--soft); border-radius: 8px; margin: 0 0 18px; padding: 12px 12px 12px 32px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(120px, 1fr)); gap: 10px; }
+.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 10px; }
 .tiles div { background: var(--soft); border-radius: 8px; padding: 10px 12px; }
 .tiles b { display: block; font-size: 18px; } .tiles span { color: var(--dim); font-size: 13px; }
 table { border-collapse: collapse; width: 100%; }
@@ -30,6 +30,6 @@ summary { cursor: pointer; color: var(--accent); margin: 8px 0; }
 pre { background: var(--soft); border-radius: 8px; padding: 14px; overflow-x: auto; font-size: 13px; }
 svg { display: block; } .curve { fill: none; stroke: var(--accent); stroke-width: 1.6; }
 .bar { stroke: var(--dim); stroke-dasharray: 4 3; } .missed { fill: var(--bad); }
-.strip { width: 100%; height: 34px; border-radius: 6px; } .strip text { font-size: 12px; fill: #fff; }
+.strip { width: 100%; height: auto; border-radius: 6px; } .strip text { font-size: 12px; fill: #fff; }
 .step0 rect { fill: #1769aa; } .step1 rect { fill: #4b8fc4; }
 """

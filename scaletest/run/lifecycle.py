@@ -18,8 +18,10 @@ from kubernetes.client.exceptions import ApiException
 from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
-from scaletest.report.dashboard import with_dashboard
-from scaletest.report.plan import plan_document
+from scaletest.report.dashboard import grafana_hint, with_dashboard
+from scaletest.report.html import report_html
+from scaletest.report.junit import junit_xml
+from scaletest.report.plan import plan_document, plan_lines
 from scaletest.run import outcome as codes
 from scaletest.run.attribution import attribute
 from scaletest.run.evidence import (
@@ -27,6 +29,7 @@ from scaletest.run.evidence import (
     SnapshotFailed,
     keep_logs,
     keep_snapshot,
+    read_events,
     write_json,
     write_values,
 )
@@ -119,6 +122,8 @@ class Run:
         plan, journal, facts = self._plan, self._journal, self._facts
         with facts.timing("install"):
             api = await self._stage.install()
+            if self._stage.values.get("grafana", {}).get("enabled"):
+                journal.say("install", grafana_hint(self._options.stage.namespace))
             address = await ground.address(api, "prometheus-0", 9090)
             self._prometheus = prometheus = Prometheus(f"https://{address}", ground.private_dir)
 
@@ -256,3 +261,15 @@ class Run:
                 self._journal.say(
                     "failed", sentence, hint="the screen shows the verdict; free some space for the next run"
                 )
+        else:
+            self._write_pages()
+
+    def _write_pages(self) -> None:
+        """What is made from the summary, for CI systems and for people; without it the summary still stands."""
+        output, summary = self._options.output, self.summary
+        try:
+            (output / "junit.xml").write_text(junit_xml(summary))
+            page = report_html(summary, read_events(output / "events.jsonl"), plan_lines(self._plan))
+            (output / "report.html").write_text(page)
+        except Exception as error:  # a picture that cannot be drawn must not keep the teardown from following
+            self._journal.say("evidence", f"the report could not be written: {error}")
