@@ -40,7 +40,8 @@ def write_values(path: Path, values: dict[str, Any]) -> None:
 def read_events(path: Path) -> list[dict[str, Any]]:
     """The diary so far; a line that was cut off by a full disk is left out."""
     events = []
-    for line in path.read_text(errors="replace").splitlines():
+    text = path.read_text(errors="replace") if path.is_file() else ""  # a device might never end
+    for line in text.splitlines():
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
     return events
