@@ -77,6 +77,7 @@ class Heard:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.step = ""
+        self.steps: set[str] = set()
         self.messages: deque[str] = deque(maxlen=40)
         self.fleet: dict[str, Any] = {}
         self.gates: dict[str, float | None] = {}
@@ -90,6 +91,7 @@ class Heard:
             if event.phase == "soak" and self.soak_began is None:
                 self.soak_began = now
             self.step = event.phase
+            self.steps.add(event.phase)
         self.fleet = event.fields.get("fleet", self.fleet)
         self.gates = event.fields.get("gates", self.gates)
         if not is_quiet(event.phase):
@@ -122,12 +124,10 @@ def _head(heard: Heard, now: float) -> Iterator[Text]:
     yield Text.assemble(
         (f"{plan.profile_name} on {plan.substrate_name}", "bold"), f"   {format_duration(heard.elapsed(now))}{about}"
     )
-    done = True
     steps = Text()
     for step in _STEPS:
         here = step == heard.step
-        done = done and not here and bool(heard.step)
-        steps.append(f"{'▸' if here else '✓' if done else '·'} {step}  ", "bold cyan" if here else "dim")
+        steps.append(f"{'▸' if here else '✓' if step in heard.steps else '·'} {step}  ", "bold cyan" if here else "dim")
     if heard.step == "soak" and heard.soak_began is not None:
         passed = min(plan.soak_seconds, now - heard.soak_began)
         share = passed / plan.soak_seconds if plan.soak_seconds else 1.0

@@ -110,10 +110,12 @@ class Steadiness:
             )
         yield from self._shortfalls(poll)
         if poll.waiting != 0:
-            waiting = f"{_shown(poll.waiting)} seeded machines still wait for their node"
+            count = "the" if poll.waiting is None else f"{poll.waiting:g}"
+            waiting = f"{count} seeded machines still wait for their node"
             yield Unmet(waiting, "the node-creator and KWOK of their clusters", harness=True)
         if poll.unfilled != 0 and not self._scarce:
-            unfilled = f"{_shown(poll.unfilled)} clusters do not have their whole demand yet"
+            count = "the" if poll.unfilled is None else f"{poll.unfilled:g}"
+            unfilled = f"{count} clusters do not have their whole demand yet"
             yield Unmet(unfilled, "the load-driver of the emptiest cluster", harness=True)
 
     def _shortfalls(self, poll: Poll) -> Iterator[Unmet]:

@@ -29,6 +29,7 @@ GATES = {"shardConfigurePhaseP99Seconds": 2.5, "operatorRollupP99Seconds": 3.0, 
 def soaking(profile: str = "smoke", substrate: str = "embedded") -> Heard:
     heard = Heard(shipped_plan(profile, substrate))
     heard.hear(Event(0, 1.0, "host", "up"), 1.0)
+    heard.hear(Event(0, 10.0, "install", "every pod is Ready"), 10.0)
     heard.hear(Event(0, 40.0, "settle", "clusters 2/2", {"fleet": FLEET}), 40.0)
     heard.hear(Event(0, 80.0, "soak", "holding for 1m00s"), 80.0)
     heard.hear(Event(0, 95.0, "soak", "45s left", {"fleet": FLEET, "gates": GATES}), 95.0)
@@ -56,6 +57,13 @@ def test_the_live_view_shows_where_the_run_stands() -> None:
     assert "20/40" in shown
     assert "Pods bound 60/80 · shortfalls 2 · machines lost 3" in shown
     assert "Configured 65 · Idle 30" in shown
+
+
+def test_a_run_that_ends_early_does_not_claim_the_steps_that_it_left_out() -> None:
+    heard = Heard(smoke_plan())
+    for second, step in enumerate(("host", "install", "evidence", "teardown")):
+        heard.hear(Event(0, second, step, "…"), second)
+    assert "✓ install  · settle  · soak  ✓ evidence  ▸ teardown" in screen(heard)
 
 
 def test_each_gate_has_its_value_bound_and_margin() -> None:
