@@ -58,7 +58,7 @@ class LiveView:
         self._state.hear(event, time.monotonic())
 
     def verdict(self, summary: dict[str, Any], output: str) -> None:
-        for line in verdict_lines(summary, output):
+        for line in [*verdict_lines(summary, output), *(f"hint       {hint}" for hint in self._state.hints)]:
             self._plain.line(line)
 
     def line(self, text: str) -> None:
@@ -78,6 +78,8 @@ class Heard:
         self.plan = plan
         self.step = ""
         self.steps: set[str] = set()
+        # They outlive the view, which is erased at the end.
+        self.hints: list[str] = []
         self.messages: deque[str] = deque(maxlen=40)
         self.fleet: dict[str, Any] = {}
         self.gates: dict[str, float | None] = {}
@@ -94,6 +96,8 @@ class Heard:
             self.steps.add(event.phase)
         self.fleet = event.fields.get("fleet", self.fleet)
         self.gates = event.fields.get("gates", self.gates)
+        if hint := event.fields.get("hint"):
+            self.hints.append(hint)
         if not is_quiet(event.phase):
             stamp = format_duration(event.elapsed_seconds)
             self.messages.append(f"{stamp:>7}  {event.phase:<9} {event.message}")

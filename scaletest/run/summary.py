@@ -1,5 +1,7 @@
 """summary.json: the runbook's keys, plus what a reader needs to trust them."""
 
+import hashlib
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from scaletest.model.plan import Plan
+from scaletest.model.substrate import Substrate
 from scaletest.run.gates import UNMEASURED_VALUE
 from scaletest.run.hops import HopReading
 from scaletest.run.judging import Judgement, Soaked
 from scaletest.run.outcome import Outcome
 from scaletest.run.soak import SoakSample
 from scaletest.run.summarydoc import Summary, SummaryCheck, SummaryGate, SummarySample
+from scaletest.toolchain.helm import HELM
+from scaletest.toolchain.tools import GO_TOOLS
 
 # A curve on a page needs no more.
 _MOST_SAMPLES = 240
@@ -68,6 +73,8 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
             "seeded": plan.seeded,
         },
         "seed": plan.seed,
+        "toolVersions": {name: tool.release for name, tool in GO_TOOLS.items()} | {HELM.name: HELM.release},
+        "substrateFingerprint": fingerprint(plan.substrate),
         "seconds": facts.seconds,
         "ramp": {"seconds": ramp, "podsPerSec": round(plan.pods / ramp, 2) if ramp else 0.0},
         "windows": {
@@ -94,6 +101,12 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
         "failures": [{"exitCode": code, "reason": sentence} for code, sentence in outcome.failures],
     }
     return dict(document)
+
+
+def fingerprint(substrate: Substrate) -> str:
+    """The same for the same ground: figures of runs that differ here cannot be compared."""
+    text = json.dumps(substrate.model_dump(mode="json", by_alias=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _thinned(samples: list[SoakSample]) -> list[SoakSample]:

@@ -176,6 +176,10 @@ class Summary(TypedDict):
     """How large the run was."""
     seed: int
     """Repeats the draw, the churn and the losses."""
+    toolVersions: dict[str, str]
+    """The pinned release of every real binary."""
+    substrateFingerprint: str
+    """The same for the same substrate, field by field; figures of other substrates cannot be compared."""
     seconds: dict[str, float]
     """How long each step took."""
     ramp: SummaryRamp

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from scaletest.report.display import JsonView, PlainView
-from scaletest.report.live import Heard, lines
+from scaletest.report.live import Heard, LiveView, lines
 from scaletest.report.margins import margin_of, percent
 from scaletest.run.journal import Event
+from scaletest.run.outcome import Outcome
+from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import shipped_plan, smoke_plan
 
 FLEET = {
@@ -100,6 +102,15 @@ def test_a_run_without_predictions_shows_the_time_alone() -> None:
 def test_margins_are_shares_of_the_bar(value: float, bound: float, least: bool, margin: float) -> None:
     assert margin_of(value, bound, least) == pytest.approx(margin)
     assert percent(None) == ""
+
+
+def test_hints_are_still_there_when_the_live_view_is_gone() -> None:
+    stream = io.StringIO()
+    view = LiveView(smoke_plan(), stream)
+    view.show(Event(10.0, 61.0, "failed", "not steady", {"hint": "look at the load-driver"}))
+    outcome = Outcome([(3, "not steady")])
+    view.verdict(summarise(RunFacts(smoke_plan(), "run"), outcome), "results/run")
+    assert stream.getvalue().splitlines()[-1] == "hint       look at the load-driver"
 
 
 def test_machines_get_an_object_on_each_line() -> None:
