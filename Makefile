@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools kernels scaletest plan prevalidate test test-unit test-oracle test-mutants test-integration test-smoke bench bench-hot lint proto schemas golden lock clean
+.PHONY: help tools kernels scaletest plan prevalidate test test-unit test-oracle test-mutants test-integration test-smoke bench bench-hot lint proto schemas dashboards golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ proto: $(READY) ## Generate the code of bigfleet/api from its .proto files
 
 schemas: $(READY) ## Generate docs/schemas from the models
 	@for kind in profile substrate catalog summary; do $(RUNNER) schema $$kind > docs/schemas/$$kind.schema.json || exit 1; done
+
+dashboards: $(READY) ## Generate dashboards/ from the gate list
+	@$(BIN)/python -m scaletest.report.dashboards
 
 golden: $(READY) ## Store what the chart renders now, and the generated part of its schema
 	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/test_chart_golden.py tests/unit/test_chart_schema.py -k "stored or current"

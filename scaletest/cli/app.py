@@ -7,6 +7,7 @@ import sys
 import typer
 
 from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
+from scaletest.cli.evidence import check, replay
 from scaletest.cli.host import host_app
 from scaletest.cli.plan import show_plan
 from scaletest.cli.run import run
@@ -30,6 +31,8 @@ app.command("status")(show_status)
 app.command("gc")(collect_garbage)
 app.command("plan")(show_plan)
 app.command("simulate")(simulate_profile)
+app.command("check")(check)
+app.command("replay")(replay)
 app.command("profiles")(list_profiles)
 app.command("substrates")(list_substrates)
 app.command("validate")(validate)

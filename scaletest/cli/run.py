@@ -1,6 +1,5 @@
 """A run: the command without a name."""
 
-import json
 import re
 import sys
 from collections.abc import Callable
@@ -52,12 +51,17 @@ def run(
     ] = False,
     namespace: NamespaceOption = NAMESPACE,
     sets: SetOption = None,
+    display: Annotated[
+        str, typer.Option("--display", help="live, plain or json; default: live on a terminal, else plain.")
+    ] = "",
 ) -> None:
     """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
     if context.invoked_subcommand:
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
+    if display not in ("", "live", "plain", "json"):
+        raise UsageError(f"--display {display!r} is none of live, plain and json")
     import asyncio
 
     from scaletest.report.plan import full_plan_lines
@@ -74,7 +78,7 @@ def run(
     refuse(refusals)
     show_before_starting(plan)
     ask_before_spending(plan, yes)
-    sys.exit(asyncio.run(_run(plan, output, caps, overrides, namespace, keep)))
+    sys.exit(asyncio.run(_run(plan, output, caps, overrides, namespace, keep, display)))
 
 
 def show_before_starting(plan: "Plan") -> None:
@@ -166,20 +170,25 @@ def _refuse_unknown_value(path: str, chart: Path) -> None:
 
 
 async def _run(
-    plan: "Plan", output: Path | None, caps: Caps, overrides: dict[str, Any], namespace: str, keep: bool
+    plan: "Plan",
+    output: Path | None,
+    caps: Caps,
+    overrides: dict[str, Any],
+    namespace: str,
+    keep: bool,
+    display: str,
 ) -> int:
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.report.console import Console, verdict_lines
+    from scaletest.report.display import display_for
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.stage import StageOptions
 
-    console = Console()
+    view = display_for(display, plan, caps)
     toolchain = await provide_toolchain()
     run_id, results = _results_folder(output, plan.profile_name)
-    for line in [f"run         {run_id}", ""]:
-        console.line(line)
+    view.header(run_id)
     stage = StageOptions(
         run_id=run_id,
         chart=PROJECT / "chart",
@@ -189,17 +198,17 @@ async def _run(
         overrides=overrides,
     )
     options = RunOptions(results, stage, caps, keep=keep)
-    journal = Journal(results / "events.jsonl", console.show)
+    journal = Journal(results / "events.jsonl", view.show)
     run = Run(plan, options, journal)
     on_signals(run.interrupt)
     try:
-        outcome = await run.execute()
+        with view.watching():
+            outcome = await run.execute()
     finally:
         journal.close()
-    for line in verdict_lines(json.loads((results / "summary.json").read_text()), results):
-        console.line(line)
+    view.verdict(run.summary, str(results))
     if keep:
-        await _show_what_stays(run_id, console.line)
+        await _show_what_stays(run_id, view.line)
     return outcome.exit_code
 
 

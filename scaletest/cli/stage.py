@@ -52,6 +52,7 @@ def bring_up(
 
     from scaletest.cli import run as runs
     from scaletest.cli.arguments import read_plan
+    from scaletest.report.dashboard import with_dashboard
     from scaletest.run.guard import current_context
     from scaletest.run.preflight import not_built
     from scaletest.run.up import resized
@@ -74,7 +75,7 @@ def bring_up(
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     runs.ask_before_spending(plan, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
-    values = resized(plan.values(run_id), clusters, pods)
+    values = with_dashboard(plan, resized(plan.values(run_id), clusters, pods))
     building = _Building(run_id, chart_dir, context, namespace, overrides, values, results)
     asyncio.run(building.execute())
 

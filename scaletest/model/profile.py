@@ -214,6 +214,23 @@ class RunnerAction(Document):
         return (match and match.group(1)) or ""
 
 
+class Checkpoint(Document):
+    """What must be true by a moment of settling; a run that misses it is given up (spec/harness.md §5.5)."""
+
+    at_seconds: Seconds
+    """Since settling began."""
+    fill_fraction: Fraction | None = None
+    """So much of the demand must exist."""
+    cycle_p99_seconds: Seconds | None = None
+    """The shards' cycles must not take longer."""
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Self:
+        if self.fill_fraction is None and self.cycle_p99_seconds is None:
+            raise ValueError("abortCheckpoint asks for nothing: give fillFraction or cycleP99Seconds")
+        return self
+
+
 class Topology(Document):
     """Overrides of what the geometry derives."""
 
@@ -321,6 +338,8 @@ class Profile(Document):
     """How demand arrives and moves."""
     ramp_budget: Annotated[str | None, BeforeValidator(_has_a_unit), AfterValidator(_is_duration)] = None
     """How long settling may take, as `10m`; left out: the longest of 15 min, Pods ÷ 750 s and half the soak."""
+    abort_checkpoint: Checkpoint | None = None
+    """What must be true by a moment of settling, else the run is given up."""
     runner_actions: tuple[RunnerAction, ...] = ()
     """Faults."""
     topology: Topology = Topology()
@@ -338,5 +357,8 @@ class Profile(Document):
     def _contradictions(self) -> Iterator[str]:
         if self.topology.kwok_clusters > self.scale.total_pods:
             yield f"topology.kwokClusters is {self.topology.kwok_clusters}, but there are {self.scale.total_pods} Pods"
+        checkpoint, budget = self.abort_checkpoint, self.ramp_budget
+        if checkpoint and budget and checkpoint.at_seconds >= parse_duration(budget):
+            yield f"abortCheckpoint.atSeconds is not within rampBudget {budget}"
         if self.slo.expect_cost_routing and not (self.seed.spot_count and self.seed.is_elastic):
             yield "slo.expectCostRouting needs both tiers: seed.spotCount and seed.speculativeCount above zero"

@@ -80,6 +80,19 @@ class CostEstimate(Document):
     """Where the price comes from."""
 
 
+class SelfCheck(Document):
+    """How much the harness may itself be strained; beyond any of these, over the soak, a run's verdict is void."""
+
+    missed_scrapes_fraction: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """Share of its scrapes that any one target may miss; 1: not judged."""
+    event_loop_lag_p99_seconds: Annotated[float, Field(gt=0, le=3600)] = 1.0
+    """How late the event loops of shard, operator and load-driver may run."""
+    cpu_pressure_percent: Annotated[float, Field(gt=0, le=100)] = 60.0
+    """Share of the worst minute in which something waited for a core (PSI `some`); 100: not judged."""
+    apiserver_mutating_p99_seconds: Annotated[float, Field(gt=0, le=3600)] = 2.0
+    """What a write may take in any KWOK cluster."""
+
+
 class Substrate(Document):
     """Where a profile runs."""
 
@@ -97,6 +110,8 @@ class Substrate(Document):
     """What a kwok-cluster pod is given."""
     apiserver: Apiserver = Apiserver()
     """The KWOK clusters' kube-apiserver."""
+    self_check: SelfCheck = SelfCheck()
+    """How much the harness may itself be strained."""
     cost_estimate: CostEstimate = CostEstimate()
     """What a host costs."""
     provisioning: str = ""

@@ -1,7 +1,7 @@
 """Plain progress lines while a run goes on, and the verdict at its end: gates first, then where the evidence is."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,7 +11,7 @@ from scaletest.run.journal import Event
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
 _ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
-_QUIET_PHASES = frozenset({"gate"})
+_QUIET_PHASES = frozenset({"gate", "selfcheck"})
 
 
 class Console:
@@ -32,23 +32,63 @@ class Console:
             self._closed = True
 
     def show(self, event: Event) -> None:
-        if event.phase in _QUIET_PHASES:
+        if is_quiet(event.phase):
             return
         self.line(f"{format_duration(event.elapsed_seconds):>7}  {event.phase:<9} {event.message}")
         if event.fields.get("hint"):
             self.line(f"{'':>7}  {'':<9} hint: {event.fields['hint']}")
 
 
-def verdict_lines(summary: dict[str, Any], output: Path) -> list[str]:
-    """The end of a run, for people."""
+def is_quiet(phase: str) -> bool:
+    """Whether the events of a phase are for the diary only."""
+    return phase in _QUIET_PHASES
+
+
+def verdict_lines(summary: dict[str, Any], output: Path | str) -> list[str]:
+    """The end of a run, for people: gates, verdict, cost, evidence, what to do next."""
     lines = [""]
     gates = summary["gates"]
     if gates:
-        lines += [*gate_lines(gates), ""]
-    lines.append("PASSED" if summary["passed"] else f"NOT PASSED (exit code {summary['exitCode']})")
+        lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
+    lines.append(headline(summary))
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
-    lines += ["", f"evidence   {output}"]
-    return lines
+    lines += ["", f"cost       {price(summary['cost'])}", f"evidence   {output}"]
+    return [*lines, *(f"{'next' if first else '':<10} {line}" for first, line in _next_steps(summary, output))]
+
+
+def price(cost: dict[str, Any]) -> str:
+    """What a run cost, in words."""
+    if not cost["estimatedRunUsd"]:
+        return "nothing"
+    return f"about ${cost['estimatedRunUsd']:,.2f}, of which ${cost['estimatedUsd']:,.2f} for the soak"
+
+
+def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[bool, str]]:
+    """What a reader of this verdict does now."""
+    steps = []
+    if summary["verdict"] == "void":
+        steps.append("run it again on a machine with less to do, or on a larger one; the profile is not to blame")
+    if summary["snapshot"]:
+        steps.append(f"scaletest-runner replay {output}  # look at every series of the run")
+    if summary["verdict"] in ("failed", "unmeasured", "incomplete"):
+        steps.append(f"{output}/logs has the last words of every container")
+    for number, step in enumerate(steps):
+        yield number == 0, step
+
+
+def headline(summary: dict[str, Any]) -> str:
+    if summary["passed"]:
+        return "PASSED"
+    word = "VOID" if summary["verdict"] == "void" else "NOT PASSED"
+    return f"{word} (exit code {summary['exitCode']})"
+
+
+def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
+    """One line if the harness kept up, else one for each limit that it did not keep."""
+    bad = [check for check in checks if check["verdict"] in ("over", "unmeasured")]
+    if not checks:
+        return []
+    return [f"  ! harness: {check['reason']}" for check in bad] or ["  ✓ the harness kept up"]
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:

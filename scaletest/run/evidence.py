@@ -1,6 +1,7 @@
 """What outlives the run: the Prometheus snapshot, logs, summary.json. Written before teardown, after any ending."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 import tarfile
@@ -34,6 +35,16 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 
 def write_values(path: Path, values: dict[str, Any]) -> None:
     path.write_text(yaml.safe_dump(values, sort_keys=True))
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The diary so far; a line that was cut off by a full disk is left out."""
+    events = []
+    text = path.read_text(errors="replace") if path.is_file() else ""  # a device might never end
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            events.append(json.loads(line))
+    return events
 
 
 async def keep_snapshot(prometheus: Prometheus, sidecar_url: str, tls_dir: Path, target: Path) -> dict[str, int]:

@@ -34,6 +34,8 @@ class Gate:
     cause: Cause | None = None
     # The histogram behind a quantile; a quantile at its highest finite bucket is saturated.
     histogram: str = ""
+    # The profile switched it off with `null`: measured and shown, never judged.
+    off: bool = False
     # Held bars are the same at every size (ADR-0028); scaled ones grow with the fleet.
     held: bool = False
 
@@ -93,6 +95,8 @@ def judge(gate: Gate, reading: Reading, window_seconds: int, min_observations: i
 
 def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdict, str]:
     value, seen = reading.value, reading.observations
+    if gate.off:
+        return "skipped", "the profile switches this bar off"
     if reading.problem:
         return ("fail" if value is not None else "no-data"), reading.problem
     if value is None:
@@ -115,7 +119,7 @@ def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
 def gates_for(plan: Plan) -> list[Gate]:
     """The gates that are queries, with their bounds, in the order of spec/harness.md §6.2."""
     slo = plan.profile.slo
-    gates = [
+    return [
         Gate(
             "loadgenPodsActive",
             "demand alive throughout",
@@ -127,12 +131,14 @@ def gates_for(plan: Plan) -> list[Gate]:
         Gate(
             "shardsReportingCycle",
             "shards that report cycles",
-            'count(count by (pod) (bigfleet_shard_cycle_duration_seconds_count{component="shard"}))',
+            # Cycles that go on, not a count that a hung shard still shows; 0 is a value, a missing series is not.
+            'sum(sum by (pod) (rate(bigfleet_shard_cycle_duration_seconds_count{component="shard"}[{w}])) > bool 0)',
             bound=plan.geometry.shards,
             least=True,
         ),
         _optional(
-            slo.shard_configure_phase_p99_seconds,
+            slo,
+            "shard_configure_phase_p99_seconds",
             "shardConfigurePhaseP99Seconds",
             "configure phase p99",
             _quantile(0.99, "bigfleet_shard_configure_phase_seconds", "le, pod", "max"),
@@ -142,7 +148,8 @@ def gates_for(plan: Plan) -> list[Gate]:
             held=True,
         ),
         _optional(
-            slo.bootstrap_success_ratio,
+            slo,
+            "bootstrap_success_ratio",
             "bootstrapSuccessRatio",
             "bootstraps that succeed",
             'sum(rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap",outcome="success"}[{w}]))'
@@ -153,7 +160,8 @@ def gates_for(plan: Plan) -> list[Gate]:
             held=True,
         ),
         _optional(
-            slo.operator_node_state_update_p99_seconds,
+            slo,
+            "operator_node_state_update_p99_seconds",
             "operatorNodeStateUpdateP99Seconds",
             "node state published p99",
             _quantile(0.99, "bigfleet_operator_node_state_update_duration_seconds"),
@@ -216,7 +224,6 @@ def gates_for(plan: Plan) -> list[Gate]:
             bound=0,
         ),
     ]
-    return [gate for gate in gates if gate is not None]
 
 
 # At the end, or on three scrapes in a row anywhere in the window.
@@ -260,8 +267,12 @@ def _held(capacity_type: str, bucket: str) -> str:
     return f"sum(bigfleet_shard_inventory_machines{{{labels}}})"
 
 
-def _optional(bound: float | None, key: str, title: str, query: str, **rest: Any) -> Gate | None:
-    return Gate(key, title, query, bound, **rest) if bound is not None else None
+def _optional(slo: Slo, field: str, key: str, title: str, query: str, **rest: Any) -> Gate:
+    """A bar that a profile may switch off; it is then shown beside its default."""
+    bound = getattr(slo, field)
+    return Gate(
+        key, title, query, Slo.model_fields[field].default if bound is None else bound, off=bound is None, **rest
+    )
 
 
 RECLAIMS = 'bigfleet_shard_actions_total{kind="Reclaim"}'
@@ -274,9 +285,12 @@ def reclaim_gate(plan: Plan) -> Gate:
     return Gate("reclaimActionsDuringSoak", "reclaims at steady demand", RECLAIMS, bound)
 
 
+RESTARTS_KEY = "containerRestartsDuringSoak"
+
+
 def all_gates(plan: Plan) -> list[Gate]:
     """Every gate that a run of this plan is judged by."""
-    return [*gates_for(plan), reclaim_gate(plan), restart_gate(plan)]
+    return [gate for gate in [*gates_for(plan), reclaim_gate(plan), restart_gate(plan)] if not gate.off]
 
 
 def restart_gate(plan: Plan) -> Gate:
@@ -285,21 +299,58 @@ def restart_gate(plan: Plan) -> Gate:
     What the profile kills on purpose comes back once each.
     """
     kills = sum(action.kills for action in plan.profile.runner_actions)
-    return Gate("containerRestartsDuringSoak", "containers that restarted", "restartCount of the run's pods", kills)
+    return Gate(RESTARTS_KEY, "containers that restarted", "restartCount of the run's pods", kills)
 
+
+def _phase_p99(metric: str, phase: str, by: str = "le", outer: str = "") -> str:
+    return _quantile(0.99, metric, by, outer).replace("_bucket[", f'_bucket{{phase="{phase}"}}[')
+
+
+_STEADY_BIND = "bigfleet_scaletest_pod_bind_latency_steady_seconds"
+_UPCOMING_TO_NODE = "bigfleet_scaletest_node_creator_upcoming_to_node_latency_seconds"
+_INVENTORY = "sum by (pod) (bigfleet_shard_inventory_machines)"
 
 # Written to summary.json for people, never judged (spec/harness.md §6.3).
 INFORMATIONAL = {
     "shardShortfallsMax": "max_over_time(sum(bigfleet_shard_shortfalls)[{w}:5s])",
-    "internalBindingLatencyP99Seconds": _quantile(0.99, "bigfleet_scaletest_pod_bind_latency_steady_seconds"),
+    "internalBindingLatencyP99Seconds": _quantile(0.99, _STEADY_BIND),
     "internalBindingLatencyMaxSeconds": "max(bigfleet_scaletest_pod_bind_latency_steady_max_seconds)",
-    "shardConfigurePhaseP50Seconds": _quantile(0.5, "bigfleet_shard_configure_phase_seconds"),
-    "shardRequestBootstrapP99Seconds": _quantile(0.99, "bigfleet_shard_request_bootstrap_seconds"),
-    "upcomingToNodeP99Seconds": _quantile(0.99, "bigfleet_scaletest_node_creator_upcoming_to_node_latency_seconds"),
+    **{
+        f"{key}P{rank}Seconds": _quantile(rank / 100, metric)
+        for key, metric, ranks in (
+            ("shardConfigurePhase", "bigfleet_shard_configure_phase_seconds", (50,)),
+            ("shardCreatePhase", "bigfleet_shard_create_phase_seconds", (99, 50)),
+            ("shardProvisioningLatency", "bigfleet_shard_provisioning_latency_seconds", (99, 50)),
+            ("shardRequestBootstrap", "bigfleet_shard_request_bootstrap_seconds", (99, 50)),
+            ("shardDrainPhase", "bigfleet_shard_drain_phase_seconds", (99, 50)),
+            ("upcomingToNode", _UPCOMING_TO_NODE, (99, 50)),
+        )
+        for rank in ranks
+    },
+    **{
+        f"operatorRollup{phase.capitalize()}P99Seconds": _phase_p99(
+            "bigfleet_operator_rollup_phase_duration_seconds", phase
+        )
+        for phase in ("list", "build", "enqueue")
+    },
+    **{
+        f"shardPhase{phase.removeprefix('phase').capitalize()}P99Seconds": _phase_p99(
+            "bigfleet_shard_cycle_phase_duration_seconds", phase, "le, pod", "max"
+        )
+        for phase in ("reconcile", "phase1", "phase2", "phase3", "execute")
+    },
     "coordinatorApplyOpsPerSec": "sum(rate(bigfleet_coordinator_apply_total[{w}]))",
-    "loadgenPodsBoundPerSec": "sum(rate(bigfleet_scaletest_pod_bind_latency_steady_seconds_count[{w}]))",
+    "coordinatorPendingMax": "max(bigfleet_coordinator_pending_instructions)",
+    "coordinatorTermChanges15m": "max(changes(bigfleet_coordinator_raft_term[15m]))",
+    "loadgenPodsCreatedPerSec": "sum(rate(scaletest_loadgen_cr_created_total[{w}]))",
+    "loadgenPodsBoundPerSec": f"sum(rate({_STEADY_BIND}_count[{{w}}]))",
+    "shardInventoryMinMaxRatio": f"min({_INVENTORY}) / max({_INVENTORY})",
     "machinesLost": "sum(bigfleet_provider_losses_total)",
     "provisions": 'sum(bigfleet_shard_actions_total{kind="Provision"})',
     "bootstraps": 'sum(bigfleet_shard_actions_total{kind="Bootstrap"})',
     "podsBound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
 }
+
+# Looked at once, early in a long soak, over a short window: a run that fails by then only burns money.
+FAIL_FAST_KEYS = ("shardConfigurePhaseP99Seconds", "shardCycleDurationP99Seconds")
+FAIL_FAST_AFTER_SECONDS, FAIL_FAST_WINDOW_SECONDS = 600, 120

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ class Event:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
+def record_of(event: Event) -> dict[str, Any]:
+    """The line as events.jsonl has it."""
+    times = {"time": round(event.unix_seconds, 3), "elapsed": round(event.elapsed_seconds, 3)}
+    return {**times, "phase": event.phase, "message": event.message, **event.fields}
+
+
 class Journal:
     """Appends to events.jsonl as things happen, so that a crash loses nothing."""
 
@@ -27,6 +34,8 @@ class Journal:
         self._watcher = watcher
         self._clock = clock
         self._started = clock()
+        # Why lines are missing from the file; empty if none are. A full disk must not end a run.
+        self.problem = ""
 
     @property
     def elapsed_seconds(self) -> float:
@@ -35,9 +44,12 @@ class Journal:
     def say(self, phase: str, message: str, **fields: Any) -> None:
         now = self._clock()
         event = Event(now, now - self._started, phase, message, fields)
-        record = {"time": round(now, 3), "elapsed": round(event.elapsed_seconds, 3), "phase": phase, "message": message}
-        self._file.write(json.dumps(record | fields, default=str) + "\n")
+        try:
+            self._file.write(json.dumps(record_of(event), default=str) + "\n")
+        except OSError as error:
+            self.problem = f"events.jsonl could not be written: {error.strerror}"
         self._watcher(event)
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # what it could not write before, it cannot write now
+            self._file.close()

@@ -7,30 +7,47 @@ Whatever happens on the way (a failure, the cap, Ctrl-C), the evidence is kept f
 import asyncio
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import CapReached, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
-from scaletest.report.plan import plan_document
+from scaletest.report.dashboard import grafana_hint, with_dashboard
+from scaletest.report.html import report_html
+from scaletest.report.junit import junit_xml
+from scaletest.report.plan import plan_document, plan_lines
 from scaletest.run import outcome as codes
-from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, keep_logs, keep_snapshot, write_json, write_values
-from scaletest.run.gates import GateRecord, gates_for, judge, reclaim_gate, restart_gate
+from scaletest.run.attribution import attribute
+from scaletest.run.evidence import (
+    SNAPSHOT,
+    SnapshotFailed,
+    keep_logs,
+    keep_snapshot,
+    read_events,
+    write_json,
+    write_values,
+)
+from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.guard import Caps
 from scaletest.run.hops import HopReading, diagnose, read_hops
 from scaletest.run.hostapi import HostApi
+from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
-from scaletest.run.measure import read_gate, read_informational
+from scaletest.run.judging import Soaked, judge_soak
+from scaletest.run.measure import read_informational
 from scaletest.run.outcome import Outcome
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.run.selfcheck import ScrapeIntervals
 from scaletest.run.settle import Settle
-from scaletest.run.soak import Soak, SoakWindow
+from scaletest.run.soak import Soak
 from scaletest.run.stage import Stage, StageOptions
 from scaletest.run.summary import RunFacts, summarise
 
@@ -55,20 +72,20 @@ class Run:
         self._journal = journal
         self._outcome = Outcome()
         self._facts = RunFacts(plan, options.stage.run_id)
-        self._stage = Stage(options.stage, plan.values(options.stage.run_id), journal)
+        values = with_dashboard(plan, plan.values(options.stage.run_id))
+        self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
-        self._soak: Soak | None = None
         # The handler of SIGINT and its like.
         ending = "keeping the stage" if options.keep else "tearing down"
         self.interrupt = Interrupts(partial(journal.say, "stop"), f"keeping the evidence, then {ending}")
 
     async def execute(self) -> Outcome:
         self.interrupt.guard()
-        window: SoakWindow | None = None
+        soaked: Soaked | None = None
         try:
             try:
                 async with asyncio.timeout(self._options.caps.max_duration_seconds):
-                    window = await self._steps()
+                    soaked = await self._steps()
             except TimeoutError:
                 cap = format_duration(self._options.caps.max_duration_seconds)
                 self._fail(
@@ -82,15 +99,16 @@ class Run:
             except Exception as error:  # nobody expected it: the evidence and the teardown follow all the same
                 self._unexpected(error, codes.UNMEASURED if self._prometheus else codes.INSTALL_FAILED)
             self.interrupt.concluding = True
-            await self._conclude(window)
+            await self._conclude(soaked)
         except asyncio.CancelledError:
             self.interrupt.absorb()
             await self._force_down()
         return self._outcome
 
-    async def _steps(self) -> SoakWindow:
+    async def _steps(self) -> Soaked:
         stage, output, facts = self._stage, self._options.output, self._facts
-        write_json(output / "plan.json", plan_document(self._plan, self._options.caps, facts.run_id))
+        document = plan_document(self._plan, self._options.caps, facts.run_id)
+        write_json(output / "plan.json", document | {"inputs": inputs_document(self._plan)})
         write_values(output / "rendered-values.yaml", stage.values)
         await stage.check_chart()
 
@@ -100,10 +118,12 @@ class Run:
                 await ground.outlive_us()
         return await while_it_stands(ground, self._steps_on(ground))
 
-    async def _steps_on(self, ground: Ground) -> SoakWindow:
+    async def _steps_on(self, ground: Ground) -> Soaked:
         plan, journal, facts = self._plan, self._journal, self._facts
         with facts.timing("install"):
             api = await self._stage.install()
+            if self._stage.values.get("grafana", {}).get("enabled"):
+                journal.say("install", grafana_hint(self._options.stage.namespace))
             address = await ground.address(api, "prometheus-0", 9090)
             self._prometheus = prometheus = Prometheus(f"https://{address}", ground.private_dir)
 
@@ -113,14 +133,15 @@ class Run:
             journal.say("settle", "steady: demand is covered by bound capacity and nothing moves")
 
         with facts.timing("soak"):
-            self._soak = Soak(plan, api, prometheus, journal, gates_for(plan))
-            return await self._soak.hold()
+            soak = Soak(plan, api, prometheus, journal, gates_for(plan))
+            facts.samples = soak.samples
+            return await soak.hold()
 
-    async def _conclude(self, window: SoakWindow | None) -> None:
+    async def _conclude(self, soaked: Soaked | None) -> None:
         """Evidence, verdict, teardown; none of them keeps the next one from happening."""
         try:
             async with asyncio.timeout(EVIDENCE_SECONDS):
-                await self._keep_evidence(window)
+                await self._keep_evidence(soaked)
         except TimeoutError:
             self._outcome.add(codes.UNMEASURED, f"evidence was not complete after {format_duration(EVIDENCE_SECONDS)}")
         except Exception as error:  # whatever the evidence lacks, the teardown must follow
@@ -135,7 +156,7 @@ class Run:
             self._outcome.add(codes.INTERRUPTED, "interrupted while ending")
         self._write_summary()
 
-    async def _keep_evidence(self, window: SoakWindow | None) -> None:
+    async def _keep_evidence(self, soaked: Soaked | None) -> None:
         facts, journal, ground, api = self._facts, self._journal, self._stage.ground, self._stage.api
         if not (api and ground and ground.alive):
             return
@@ -143,36 +164,30 @@ class Run:
             if self._prometheus:
                 journal.say("evidence", "reading gates and hops, keeping the Prometheus snapshot")
                 facts.hops = await self._read_hops(self._prometheus)
-                if window:
-                    await self._judge(self._prometheus, window)
-                at = window.end if window else time.time()
+                if soaked:
+                    await self._judge(self._prometheus, soaked)
+                at = soaked.window.end if soaked else time.time()
                 facts.informational = await read_informational(self._prometheus, self._plan.window_seconds, at)
                 await self._snapshot(self._prometheus, api, ground)
             if not self._outcome.passed:
                 await keep_logs(api, self._options.output / "logs", journal)
 
-    async def _judge(self, prometheus: Prometheus, window: SoakWindow) -> None:
-        plan, seconds = self._plan, self._plan.window_seconds
-        least = plan.profile.slo.min_observations
-        records: list[GateRecord] = []
-        for gate in gates_for(plan):
-            reading = await read_gate(prometheus, gate, seconds, window.start, window.end)
-            records.append(judge(gate, reading, seconds, least))
-        if self._soak:
-            records.append(judge(reclaim_gate(plan), await self._soak.reclaims.reading(window.end), seconds, least))
-            records.append(judge(restart_gate(plan), self._soak.restarts, seconds, least))
-        for record in records:
+    async def _judge(self, prometheus: Prometheus, soaked: Soaked) -> None:
+        judgement = await judge_soak(self._plan, prometheus, soaked, ScrapeIntervals.of(self._stage.values))
+        for record in judgement.gates:
             self._journal.say("gate", f"{record.title}: {record.verdict}, {record.reason}", **record.document())
-        self._facts.soak = window
-        self._facts.gates = records
-        failed = [record for record in records if record.verdict == "fail"]
-        unmeasured = [record for record in records if record.verdict in ("no-data", "saturated")]
-        for record in failed:
-            self._outcome.add(codes.GATE_FAILED, f"{record.key}: {record.reason}")
-        for record in unmeasured:
-            self._outcome.add(codes.UNMEASURED, f"{record.key} is {record.verdict}: {record.reason}")
-        if (failed or unmeasured) and (broken := await diagnose(prometheus)):
-            self._outcome.add(codes.GATE_FAILED if failed else codes.UNMEASURED, broken)
+        for check in judgement.checks:
+            self._journal.say("selfcheck", f"{check.title}: {check.verdict}, {check.reason}", **check.document())
+        self._facts.soaked = soaked
+        self._facts.judgement = judgement
+        failures = list(judgement.failures())
+        for exit_code, sentence in failures:
+            self._outcome.add(exit_code, sentence)
+        about_gates = [code for code, _ in failures if code in (codes.GATE_FAILED, codes.UNMEASURED)]
+        if about_gates:
+            broken = await diagnose(prometheus) or await attribute(prometheus, gates_for(self._plan))
+            if broken:
+                self._outcome.add(min(about_gates), broken)
 
     async def _read_hops(self, prometheus: Prometheus) -> list[HopReading]:
         try:
@@ -222,9 +237,39 @@ class Run:
 
     def _unexpected(self, error: Exception, exit_code: int) -> None:
         sentence = f"unexpected {type(error).__name__}: {error}".splitlines()[0]
-        (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+        with suppress(OSError):
+            (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
         self._outcome.add(exit_code, sentence)
         self._journal.say("failed", sentence, hint="traceback.txt in the results has the details")
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """summary.json, whether or not it could be written."""
+        return summarise(self._facts, self._outcome)
+
     def _write_summary(self) -> None:
-        write_json(self._options.output / "summary.json", summarise(self._facts, self._outcome))
+        """What cannot be written keeps nothing else from happening."""
+        output = self._options.output
+        if self._journal.problem and (codes.UNMEASURED, self._journal.problem) not in self._outcome.failures:
+            self._outcome.add(codes.UNMEASURED, self._journal.problem)
+        try:
+            write_json(output / "summary.json", self.summary)
+        except OSError as error:
+            sentence = f"the summary could not be written: {error.strerror}"
+            if (codes.UNMEASURED, sentence) not in self._outcome.failures:
+                self._outcome.add(codes.UNMEASURED, sentence)
+                self._journal.say(
+                    "failed", sentence, hint="the screen shows the verdict; free some space for the next run"
+                )
+        else:
+            self._write_pages()
+
+    def _write_pages(self) -> None:
+        """What is made from the summary, for CI systems and for people; without it the summary still stands."""
+        output, summary = self._options.output, self.summary
+        try:
+            (output / "junit.xml").write_text(junit_xml(summary))
+            page = report_html(summary, read_events(output / "events.jsonl"), plan_lines(self._plan))
+            (output / "report.html").write_text(page)
+        except Exception as error:  # a picture that cannot be drawn must not keep the teardown from following
+            self._journal.say("evidence", f"the report could not be written: {error}")

@@ -1,9 +1,11 @@
 """Reads gates from Prometheus: value, observations and the histogram's ceiling for each."""
 
 import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
 
 from scaletest.run.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS, UNMEASURED_VALUE, Gate, Reading
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.run.prometheus import Point, Prometheus, PrometheusUnreachable, grown
 
 
 async def read_gate(prometheus: Prometheus, gate: Gate, window_seconds: int, soak_start: float, at: float) -> Reading:
@@ -49,23 +51,27 @@ async def read_informational(prometheus: Prometheus, window_seconds: int, at: fl
     return dict(zip(INFORMATIONAL, values, strict=True))
 
 
-class ReclaimCount:
-    """Counts reclaims from the moment the fleet has been free of them for a while; until then it has no start."""
+async def read_reclaims(prometheus: Prometheus, counted_from: float, now: float) -> Reading:
+    """Reclaims since the fleet was free of them for a while, at `counted_from` or later."""
+    try:
+        found = await prometheus.series(RECLAIMS, counted_from - RECLAIM_QUIET_SECONDS, now)
+    except PrometheusUnreachable as error:
+        return Reading(None, problem=str(error))
+    return count_reclaims(found, counted_from)
 
-    def __init__(self, prometheus: Prometheus) -> None:
-        self._prometheus = prometheus
-        self._since: float | None = None
 
-    async def try_start(self, now: float) -> None:
-        """Begin counting if the last seconds saw no reclaim."""
-        if self._since is None and await self._prometheus.growth(RECLAIMS, now - RECLAIM_QUIET_SECONDS, now) == 0:
-            self._since = now
-
-    async def reading(self, now: float) -> Reading:
-        try:
-            counted = await self._prometheus.growth(RECLAIMS, self._since or now - RECLAIM_QUIET_SECONDS, now)
-        except PrometheusUnreachable as error:
-            return Reading(None, problem=str(error))
-        if counted is not None and self._since is None:
-            return Reading(counted, problem=f"reclaims never paused for {RECLAIM_QUIET_SECONDS} s")
-        return Reading(counted)
+def count_reclaims(found: Sequence[Sequence[Point]], counted_from: float) -> Reading:
+    """Count from the first quiet moment on; where none comes, the count of all of it fails its gate."""
+    growths: dict[float, float] = {}
+    for row in found:
+        for before, after in pairwise(row):
+            growths[after[0]] = growths.get(after[0], 0.0) + grown([before[1], after[1]])
+    if not growths:
+        return Reading(None)
+    quiet_since = min(row[0][0] for row in found if row)
+    for at, grew in sorted(growths.items()):
+        if grew:
+            quiet_since = at
+        elif at >= counted_from and at - quiet_since >= RECLAIM_QUIET_SECONDS:
+            return Reading(sum(later for when, later in growths.items() if when > at))
+    return Reading(sum(growths.values()), problem=f"reclaims never paused for {RECLAIM_QUIET_SECONDS} s")

@@ -1,6 +1,7 @@
 """What a run ends with: every reason not to pass, and the one exit code that wins (design.md §4)."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 PASSED, GATE_FAILED, USAGE, NOT_STEADY, INSTALL_FAILED = 0, 1, 2, 3, 4
 UNMEASURED, OVERLOADED, LEFTOVERS, CAP_REACHED, INTERRUPTED = 5, 6, 7, 8, 130
@@ -16,6 +17,16 @@ _PRECEDENCE = (
     UNMEASURED,
     LEFTOVERS,
 )
+
+Conclusion = Literal["passed", "failed", "unmeasured", "void", "incomplete"]
+
+_CONCLUSIONS: dict[int, Conclusion] = {
+    PASSED: "passed",
+    GATE_FAILED: "failed",
+    UNMEASURED: "unmeasured",
+    OVERLOADED: "void",
+    LEFTOVERS: "failed",
+}
 
 
 @dataclass
@@ -35,6 +46,11 @@ class Outcome:
     def exit_code(self) -> int:
         codes = {code for code, _ in self.failures}
         return next((code for code in _PRECEDENCE if code in codes), max(codes, default=PASSED))
+
+    @property
+    def verdict(self) -> Conclusion:
+        """The exit code in a word; a run that did not come to its end has no verdict on BigFleet."""
+        return _CONCLUSIONS.get(self.exit_code, "incomplete")
 
     @property
     def headline(self) -> str:

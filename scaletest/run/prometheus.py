@@ -16,7 +16,12 @@ from urllib3.util import Retry
 
 _QUERY_SECONDS = 5
 _SNAPSHOT_SECONDS = 120
-_GROWTH_STEP_SECONDS = 5
+# BigFleet is scraped as often.
+_STEP_SECONDS = 5
+# Prometheus refuses more than 11,000 of a series.
+_MOST_POINTS = 10_000
+
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,13 @@ class PrometheusUnreachable(Exception):
 
 
 class Prometheus:
-    """Asks over TLS with the runner's own certificate. Its library is synchronous, so each call takes a thread."""
+    """Asks over TLS with the runner's own certificate; a replay needs none. Its library blocks, hence the threads."""
 
-    def __init__(self, url: str, tls_dir: Path) -> None:
+    def __init__(self, url: str, tls_dir: Path | None = None) -> None:
         session = requests.Session()
-        session.verify = str(tls_dir / "ca.crt")
-        session.cert = (str(tls_dir / "tls.crt"), str(tls_dir / "tls.key"))
+        if tls_dir:
+            session.verify = str(tls_dir / "ca.crt")
+            session.cert = (str(tls_dir / "tls.crt"), str(tls_dir / "tls.key"))
         session.trust_env = False
         self.url = url
         self._session = session
@@ -64,11 +70,15 @@ class Prometheus:
 
         Added up from samples, because rate() and increase() extrapolate: they invent or hide small counts.
         """
-        window = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC), str(_GROWTH_STEP_SECONDS)
-        series = await self._call(self._connection.custom_query_range, counter, *window)
-        if not series:
-            return None
-        return sum(_grown([float(value) for _, value in row["values"]]) for row in series)
+        found = await self.series(counter, start, end)
+        return sum(grown([value for _, value in points]) for points in found) if found else None
+
+    async def series(self, query: str, start: float, end: float) -> list[list[Point]]:
+        """Every series of a query over a while, as (unix seconds, value)."""
+        step = max(_STEP_SECONDS, math.ceil((end - start) / _MOST_POINTS))
+        window = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC), str(step)
+        rows = await self._call(self._connection.custom_query_range, query, *window)
+        return [[(float(at), float(value)) for at, value in row["values"]] for row in rows]
 
     async def snapshot(self) -> str:
         """Write the TSDB, head included, and return the snapshot's name."""
@@ -87,6 +97,6 @@ class Prometheus:
             raise PrometheusUnreachable(f"Prometheus at {self.url}: {error}") from error
 
 
-def _grown(values: Sequence[float]) -> float:
+def grown(values: Sequence[float]) -> float:
     """What a counter counted between its first and last sample; one that fell was restarted from zero."""
     return sum(after - before if after >= before else after for before, after in pairwise(values))

@@ -1,101 +1,22 @@
-"""Waits for the steady state of ADR-0045: demand is covered by bound capacity, and nothing moves any more."""
+"""Waits for the steady state of ADR-0045; gives up at the budget, at a plateau, or at the profile's checkpoint."""
 
 import asyncio
-from dataclasses import dataclass
+from typing import Any
 
 from scaletest.errors import NotSteady
+from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.gates import LOAD_FRACTION
+from scaletest.run.attribution import attribute
+from scaletest.run.gates import gates_for
 from scaletest.run.hops import diagnose
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
+from scaletest.run.overview import look_at_fleet
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.run.steadiness import POLL_SECONDS, QUERIES, QUIET_POLLS, Poll, Steadiness
 
-POLL_SECONDS = 10
-QUIET_POLLS = 3
-PLATEAU_POLLS = 12
-
-_QUERIES = {
-    "active": "sum(scaletest_loadgen_cr_active)",
-    "demand": "sum(bigfleet_shard_demand_machines)",
-    "shortfalls": "sum(bigfleet_shard_shortfalls)",
-    "acquisitions": 'sum(bigfleet_shard_actions_total{kind=~"Bootstrap|Provision"})',
-    "reclaims": 'sum(bigfleet_shard_actions_total{kind="Reclaim"})',
-    "waiting": "sum(bigfleet_shard_seeded_waiting)",
-    "bound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
-}
-
-
-@dataclass(frozen=True)
-class Poll:
-    """One look at the fleet. None: Prometheus had no such series, which is never steady."""
-
-    clusters_ready: int
-    active: float | None = None
-    demand: float | None = None
-    shortfalls: float | None = None
-    acquisitions: float | None = None
-    reclaims: float | None = None
-    # Seeded machines whose node has not reported yet: a condition of the harness, not of ADR-0045.
-    waiting: float | None = None
-    bound: float | None = None
-
-
-class Steadiness:
-    """Judges polls one after the other; strict: any miss starts the count anew."""
-
-    def __init__(self, clusters: int, pods: int) -> None:
-        self._clusters = clusters
-        self._wanted_active = int(LOAD_FRACTION * pods)
-        self._previous: Poll | None = None
-        self.quiet = 0
-        self.stuck = 0
-
-    @property
-    def steady(self) -> bool:
-        return self.quiet >= QUIET_POLLS
-
-    @property
-    def plateaued(self) -> bool:
-        """A standing shortfall at full demand that nobody works on any more."""
-        return self.stuck >= PLATEAU_POLLS
-
-    def observe(self, poll: Poll) -> None:
-        previous, self._previous = self._previous, poll
-        flat = previous is not None and poll.acquisitions is not None and poll.acquisitions == previous.acquisitions
-        demanded = self._demand_built(poll)
-        covered = demanded and poll.clusters_ready >= self._clusters and poll.shortfalls == 0 and poll.waiting == 0
-        self.quiet = self.quiet + 1 if covered and flat else 0
-        self.stuck = self.stuck + 1 if demanded and flat and (poll.shortfalls or 0) > 0 else 0
-
-    def why_not(self) -> str:
-        """What is missing, in one sentence (spec/harness.md §5.3)."""
-        poll = self._previous
-        if poll is None:
-            return "no poll was made"
-        if poll.clusters_ready < self._clusters:
-            return f"{self._clusters - poll.clusters_ready} of {self._clusters} clusters are not Ready"
-        if not self._demand_built(poll):
-            return (
-                f"demand is not built: {_shown(poll.active)} of {self._wanted_active} Pods are alive as demand, "
-                f"the shard knows {_shown(poll.demand)} needs"
-            )
-        if poll.shortfalls is None:
-            return "the shard reports no shortfalls series"
-        if poll.shortfalls > 0:
-            return f"undersupply: {poll.shortfalls:g} needs stand unmet"
-        if poll.waiting != 0:
-            return f"{_shown(poll.waiting)} seeded machines still wait for their node"
-        return (
-            f"oscillation: {_shown(poll.acquisitions)} acquisitions and {_shown(poll.reclaims)} reclaims, still moving"
-        )
-
-    def _demand_built(self, poll: Poll) -> bool:
-        return (poll.active or 0) >= self._wanted_active and (poll.demand or 0) > 0
-
-
-def _shown(value: float | None) -> str:
-    return "no" if value is None else f"{value:g}"
+_CYCLE = "shardCycleDurationP99Seconds"
+_CYCLE_WINDOW_SECONDS = 120
 
 
 class Settle:
@@ -109,32 +30,79 @@ class Settle:
 
     async def wait(self) -> None:
         """Return once steady; raise NotSteady with the reason and the broken hop otherwise."""
-        state = Steadiness(self._plan.geometry.kwok_clusters, self._plan.pods)
-        budget = self._plan.ramp_budget_seconds
+        scarce = self._plan.profile.slo.expect_standing_shortfall
+        state = Steadiness(self._plan.geometry.kwok_clusters, self._plan.pods, scarce=scarce)
+        budget, checkpoint = self._plan.ramp_budget_seconds, self._plan.profile.abort_checkpoint
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + budget
+        start = loop.time()
         while True:
             next_poll = loop.time() + POLL_SECONDS
             poll = await self._look()
             state.observe(poll)
-            self._journal.say(
-                "settle", self._line(poll, state), **{k: v for k, v in vars(poll).items() if v is not None}
-            )
+            self._say(poll, state, await self._fleet())
             if state.steady:
                 return
-            if state.plateaued or next_poll > deadline:
-                why = "the demand-side plateau" if state.plateaued else f"the ramp budget of {budget:g} s elapsed"
-                broken = await diagnose(self._prometheus)
-                raise NotSteady(f"steady state: {why}: {state.why_not()}" + (f"; {broken}" if broken else ""))
+            if state.plateaued:
+                await self._give_up("the demand-side plateau", state)
+            if next_poll > start + budget:
+                await self._give_up(f"the ramp budget of {budget:g} s elapsed", state)
+            if checkpoint and loop.time() >= start + checkpoint.at_seconds:
+                if missed := await self._missed(poll):
+                    after = format_duration(checkpoint.at_seconds)
+                    await self._give_up(f"the abort checkpoint at {after} was missed: {missed}", state)
+                checkpoint = None
             await asyncio.sleep(next_poll - loop.time())
+
+    async def _give_up(self, why: str, state: Steadiness) -> None:
+        """Say what is missing, which hop starved, and what to look at (spec/harness.md, Appendix C)."""
+        broken = await diagnose(self._prometheus) or await attribute(self._prometheus, gates_for(self._plan))
+        first = state.unmet[0].look_at if state.unmet else ""
+        raise NotSteady(
+            f"steady state: {why}: {state.why_not()}" + (f"; {broken}" if broken else ""),
+            hint=f"look at {first}" if first else "",
+        )
+
+    async def _missed(self, poll: Poll) -> str:
+        """What the checkpoint wanted by now and did not get; empty if it did."""
+        checkpoint = self._plan.profile.abort_checkpoint
+        if checkpoint is None:
+            return ""
+        if checkpoint.fill_fraction is not None:
+            fill = (poll.active or 0) / self._plan.pods
+            if fill < checkpoint.fill_fraction:
+                return f"{fill:.0%} of the demand is there, {checkpoint.fill_fraction:.0%} were wanted"
+        if checkpoint.cycle_p99_seconds is not None:
+            gate = next(gate for gate in gates_for(self._plan) if gate.key == _CYCLE)
+            try:
+                cycle = await self._prometheus.value(gate.windowed(_CYCLE_WINDOW_SECONDS))
+            except PrometheusUnreachable as error:
+                return str(error)
+            if cycle is None or cycle > checkpoint.cycle_p99_seconds:
+                shown = "no cycles are recorded" if cycle is None else f"the cycle p99 is {cycle:.3g} s"
+                return f"{shown}, at most {checkpoint.cycle_p99_seconds:g} s were wanted"
+        return ""
 
     async def _look(self) -> Poll:
         ready = await self._api.ready_pods("kwok-cluster")
         try:
-            values = await asyncio.gather(*(self._prometheus.value(query) for query in _QUERIES.values()))
+            values = await asyncio.gather(*(self._prometheus.value(query) for query in QUERIES.values()))
         except PrometheusUnreachable:
             return Poll(ready)
-        return Poll(ready, **dict(zip(_QUERIES, values, strict=True)))
+        return Poll(ready, **dict(zip(QUERIES, values, strict=True)))
+
+    async def _fleet(self) -> dict[str, Any]:
+        try:
+            return await look_at_fleet(self._prometheus)
+        except PrometheusUnreachable:
+            return {}
+
+    def _say(self, poll: Poll, state: Steadiness, fleet: dict[str, Any]) -> None:
+        """A line for ADR-0045's conditions, and one for each of the harness's own that does not hold."""
+        known = {name: value for name, value in vars(poll).items() if value is not None}
+        self._journal.say("settle", self._line(poll, state), fleet=fleet, **known)
+        for unmet in state.unmet:
+            if unmet.harness:
+                self._journal.say("settle", f"harness: {unmet.what}")
 
     def _line(self, poll: Poll, state: Steadiness) -> str:
         geometry = self._plan.geometry
@@ -142,5 +110,9 @@ class Settle:
             f"clusters {poll.clusters_ready}/{geometry.kwok_clusters} · "
             f"demand {_shown(poll.active)}/{self._plan.pods} · "
             f"shortfalls {_shown(poll.shortfalls)} · acquired {_shown(poll.acquisitions)} · "
-            f"waiting {_shown(poll.waiting)} · bound {_shown(poll.bound)} · quiet {state.quiet}/{QUIET_POLLS}"
+            f"reclaimed {_shown(poll.reclaims)} · bound {_shown(poll.bound)} · quiet {state.quiet}/{QUIET_POLLS}"
         )
+
+
+def _shown(value: float | None) -> str:
+    return "no" if value is None else f"{value:g}"

@@ -14,7 +14,7 @@ from scaletest.cluster.manifests import ARCHETYPE_LABEL
 from scaletest.errors import NotSteady
 from scaletest.model.plan import Plan
 from scaletest.run.gates import RECLAIM_QUIET_SECONDS, GateRecord, Reading, all_gates, judge
-from scaletest.run.settle import POLL_SECONDS, Poll, Steadiness
+from scaletest.run.steadiness import POLL_SECONDS, Poll, Steadiness
 from scaletest.run.virtualfleet import start_soak, virtual_fleet
 
 _TICK_SECONDS = 5
@@ -76,15 +76,13 @@ def simulate(plan: Plan, progress: Progress = lambda _phase, _done, _all: None) 
 
 
 def _settle(simulation: Simulation, plan: Plan, progress: Progress) -> None:
-    state = Steadiness(plan.geometry.kwok_clusters, plan.pods)
-    budget = plan.ramp_budget_seconds
     scarce = plan.profile.slo.expect_standing_shortfall
+    state = Steadiness(plan.geometry.kwok_clusters, plan.pods, scarce=scarce)
+    budget = plan.ramp_budget_seconds
     while not state.steady:
         simulation.timeline.run_until(simulation.timeline.now + POLL_SECONDS)
         state.observe(_poll(simulation))
         progress("settle", simulation.timeline.now, budget)
-        if scarce and state.plateaued:
-            return
         if state.plateaued or simulation.timeline.now > budget:
             why = "the demand-side plateau" if state.plateaued else f"the ramp budget of {budget:g} s elapsed"
             raise NotSteady(f"the simulation is not steady: {why}: {state.why_not()}")
@@ -101,6 +99,7 @@ def _poll(simulation: Simulation) -> Poll:
         acquisitions=done[ActionKind.BOOTSTRAP] + done[ActionKind.PROVISION],
         reclaims=done[ActionKind.RECLAIM],
         waiting=0,
+        unfilled=0,
         bound=sum(cluster.bound for cluster in clusters),
     )
 

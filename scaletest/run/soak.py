@@ -2,26 +2,42 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.gates import Gate, Reading
+from scaletest.run.gates import (
+    FAIL_FAST_AFTER_SECONDS,
+    FAIL_FAST_KEYS,
+    FAIL_FAST_WINDOW_SECONDS,
+    Gate,
+    Reading,
+    judge,
+    reclaim_gate,
+)
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
-from scaletest.run.measure import ReclaimCount
+from scaletest.run.judging import Soaked, SoakWindow
+from scaletest.run.measure import read_gate, read_reclaims
+from scaletest.run.overview import look_at_fleet
+from scaletest.run.pressure import PressureSample, read_pressure, worst_percent
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.run.selfcheck import Strain
 
 _TICK_SECONDS = 5
 _LINE_EVERY_TICKS = 3
 
 
 @dataclass(frozen=True)
-class SoakWindow:
-    """When the soak was, in unix seconds."""
+class SoakSample:
+    """Every gate's value at one moment of the soak; a gate without one is left out."""
 
-    start: float
-    end: float
+    seconds: float
+    gates: dict[str, float]
+
+    def document(self) -> dict[str, Any]:
+        return {"seconds": round(self.seconds, 1), "gates": self.gates}
 
 
 class Soak:
@@ -33,30 +49,52 @@ class Soak:
         self._prometheus = prometheus
         self._journal = journal
         self._gates = gates
-        self.reclaims = ReclaimCount(prometheus)
-        # Known once the soak is over.
-        self.restarts = Reading(None)
+        self._pressure: list[PressureSample] = []
+        self.samples: list[SoakSample] = []
 
-    async def hold(self) -> SoakWindow:
+    async def hold(self) -> Soaked:
         """Soak for the planned time."""
         before = await self._api.restarts()
         start = time.time()
         await self._api.set_phase("soak", start)
         end = start + self._plan.soak_seconds
         self._journal.say("soak", f"holding for {format_duration(self._plan.soak_seconds)}", soakStart=start)
-        ticks = 0
+        ticks, cut_short, looked = 0, "", False
         while (now := time.time()) < end:
             ticks += 1
-            if now >= start + self._plan.profile.load_profile.settle_seconds:
-                await self._start_counting(now)
+            self._feel_pressure(now)
             if ticks % _LINE_EVERY_TICKS == 0:
                 await self._sample(now, start)
+            if not looked and now >= start + FAIL_FAST_AFTER_SECONDS:
+                looked = True
+                if cut_short := await self._hopeless(start, now):
+                    break
             await asyncio.sleep(max(0.0, min(_TICK_SECONDS, end - time.time())))
         window = SoakWindow(start, time.time())
-        self.restarts = self._count_restarts(before, await self._api.restarts())
-        return window
+        self._feel_pressure(window.end)
+        return replace(self._soaked(window, before, await self._api.restarts()), cut_short=cut_short)
 
-    def _count_restarts(self, before: dict[str, int], after: dict[str, int]) -> Reading:
+    async def _hopeless(self, start: float, now: float) -> str:
+        """Why the soak need not go on: a bar that is missed over the last minutes already. Empty: it goes on."""
+        for gate in (gate for gate in self._gates if gate.key in FAIL_FAST_KEYS):
+            reading = await read_gate(self._prometheus, gate, FAIL_FAST_WINDOW_SECONDS, start, now)
+            record = judge(gate, reading, FAIL_FAST_WINDOW_SECONDS, self._plan.profile.slo.min_observations)
+            if record.verdict == "fail":
+                after = format_duration(now - start)
+                sentence = f"the soak was cut short after {after}: {gate.key}: {record.reason}"
+                self._journal.say("soak", sentence)
+                return sentence
+        return ""
+
+    def _feel_pressure(self, now: float) -> None:
+        if self._is_this_machine and (sample := read_pressure(now)):
+            self._pressure.append(sample)
+
+    @property
+    def _is_this_machine(self) -> bool:
+        return self._plan.substrate.host_kind == "embedded"
+
+    def _soaked(self, window: SoakWindow, before: dict[str, int], after: dict[str, int]) -> Soaked:
         """Containers that ended during the soak, and pods that went away altogether."""
         ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
         ended |= dict.fromkeys(before.keys() - after.keys(), 1)
@@ -64,31 +102,39 @@ class Soak:
         gone = [f"{name} is gone" for name in ended if name not in after]
         for sentence in [*came_back, *gone]:
             self._journal.say("soak", sentence)
-        return Reading(sum(ended.values()), problem="; ".join(gone), detail="; ".join(came_back))
-
-    async def _start_counting(self, now: float) -> None:
-        try:
-            await self.reclaims.try_start(now)
-        except PrometheusUnreachable as error:
-            self._journal.say("soak", str(error))
+        return Soaked(
+            window,
+            Reading(sum(ended.values()), problem="; ".join(gone), detail="; ".join(came_back)),
+            Strain(
+                pressure_percent=worst_percent(self._pressure),
+                is_this_machine=self._is_this_machine,
+                restarts=ended,
+            ),
+        )
 
     async def _sample(self, now: float, start: float) -> None:
         """One line for people, all gate values for the diary."""
         seconds = max(_TICK_SECONDS * 2, min(self._plan.window_seconds, int(now - start)))
+        counted_from = start + self._plan.profile.load_profile.settle_seconds
         try:
             values = await asyncio.gather(*(self._prometheus.value(gate.windowed(seconds)) for gate in self._gates))
-            lost, bound, shortfalls = await asyncio.gather(
-                self._prometheus.value("sum(bigfleet_provider_losses_total)"),
-                self._prometheus.value("sum(bigfleet_scaletest_node_creator_bound_pods)"),
-                self._prometheus.value("sum(bigfleet_shard_shortfalls)"),
-            )
+            fleet = await look_at_fleet(self._prometheus)
         except PrometheusUnreachable as error:
             self._journal.say("soak", str(error))
             return
+        found = dict(zip((gate.key for gate in self._gates), values, strict=True))
+        if now > counted_from:
+            reclaims = await read_reclaims(self._prometheus, counted_from, now)
+            found[reclaim_gate(self._plan).key] = None if reclaims.problem else reclaims.value
+        sample = SoakSample(now - start, {key: value for key, value in found.items() if value is not None})
+        self.samples.append(sample)
         left = format_duration(max(0.0, start + self._plan.soak_seconds - now))
+        pressure = worst_percent(self._pressure[-2:])
         self._journal.say(
             "soak",
-            f"{left} left · {lost or 0:g} machines lost · {bound or 0:g} Pods bound (target {self._plan.pods}) · "
-            f"{shortfalls or 0:g} shortfalls",
-            gates={gate.key: value for gate, value in zip(self._gates, values, strict=True)},
+            f"{left} left · {fleet['lost'] or 0:g} machines lost · {fleet['bound'] or 0:g} Pods bound "
+            f"(target {self._plan.pods}) · {fleet['shortfalls'] or 0:g} shortfalls",
+            gates=found,
+            fleet=fleet,
+            **({} if pressure is None else {"cpuPressurePercent": round(pressure, 1)}),
         )

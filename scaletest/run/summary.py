@@ -1,5 +1,7 @@
 """summary.json: the runbook's keys, plus what a reader needs to trust them."""
 
+import hashlib
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,11 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from scaletest.model.plan import Plan
-from scaletest.run.gates import UNMEASURED_VALUE, GateRecord
+from scaletest.model.substrate import Substrate
+from scaletest.run.gates import UNMEASURED_VALUE
 from scaletest.run.hops import HopReading
+from scaletest.run.judging import Judgement, Soaked
 from scaletest.run.outcome import Outcome
-from scaletest.run.soak import SoakWindow
-from scaletest.run.summarydoc import Summary, SummaryGate
+from scaletest.run.soak import SoakSample
+from scaletest.run.summarydoc import Summary, SummaryCheck, SummaryGate, SummarySample
+from scaletest.toolchain.helm import HELM
+from scaletest.toolchain.tools import GO_TOOLS
+
+# A curve on a page needs no more.
+_MOST_SAMPLES = 240
 
 
 @dataclass
@@ -21,8 +30,9 @@ class RunFacts:
     plan: Plan
     run_id: str
     seconds: dict[str, float] = field(default_factory=dict)
-    soak: SoakWindow | None = None
-    gates: list[GateRecord] = field(default_factory=list)
+    soaked: Soaked | None = None
+    samples: list[SoakSample] = field(default_factory=list)
+    judgement: Judgement = field(default_factory=lambda: Judgement([], []))
     hops: list[HopReading] = field(default_factory=list)
     informational: dict[str, float] = field(default_factory=dict)
     snapshot: dict[str, int] = field(default_factory=dict)
@@ -40,7 +50,7 @@ class RunFacts:
 def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
     """The document. Finite numbers only; −1 is a metric that was not measured (ADR-0017)."""
     plan, geometry = facts.plan, facts.plan.geometry
-    gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.gates}
+    gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.judgement.gates}
     ramp = facts.seconds.get("settle", 0.0)
     document: Summary = {
         "runId": facts.run_id,
@@ -63,24 +73,43 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
             "seeded": plan.seeded,
         },
         "seed": plan.seed,
+        "toolVersions": {name: tool.release for name, tool in GO_TOOLS.items()} | {HELM.name: HELM.release},
+        "substrateFingerprint": fingerprint(plan.substrate),
         "seconds": facts.seconds,
         "ramp": {"seconds": ramp, "podsPerSec": round(plan.pods / ramp, 2) if ramp else 0.0},
         "windows": {
-            "soakStart": facts.soak.start if facts.soak else None,
-            "soakEnd": facts.soak.end if facts.soak else None,
+            "soakStart": facts.soaked.window.start if facts.soaked else None,
+            "soakEnd": facts.soaked.window.end if facts.soaked else None,
             "gateWindowSeconds": plan.window_seconds,
         },
         "metrics": facts.informational | gate_values,
-        "gates": [cast(SummaryGate, record.document()) for record in facts.gates],
-        "unmeasuredSLOs": [g.key for g in facts.gates if g.verdict in ("no-data", "saturated")],
+        "gates": [cast(SummaryGate, record.document()) for record in facts.judgement.gates],
+        "gateSamples": [cast(SummarySample, sample.document()) for sample in _thinned(facts.samples)],
+        "selfCheck": [cast(SummaryCheck, record.document()) for record in facts.judgement.checks],
+        "restarts": dict(facts.soaked.strain.restarts) if facts.soaked else {},
+        "cutShort": facts.soaked.cut_short if facts.soaked else "",
+        "unmeasuredSLOs": [g.key for g in facts.judgement.gates if g.verdict in ("no-data", "saturated")],
         "hops": [
             {"row": r.hop.row, "name": r.hop.name, "actor": r.hop.actor, "query": r.hop.query, "passed": r.passed}
             for r in facts.hops
         ],
         "snapshot": facts.snapshot,
+        "verdict": outcome.verdict,
         "passed": outcome.passed,
         "exitCode": outcome.exit_code,
         "failure": outcome.headline,
         "failures": [{"exitCode": code, "reason": sentence} for code, sentence in outcome.failures],
     }
     return dict(document)
+
+
+def fingerprint(substrate: Substrate) -> str:
+    """The same for the same ground: figures of runs that differ here cannot be compared."""
+    text = json.dumps(substrate.model_dump(mode="json", by_alias=True), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _thinned(samples: list[SoakSample]) -> list[SoakSample]:
+    """Evenly spaced, the last one included; events.jsonl has them all."""
+    every = max(1, -(-len(samples) // _MOST_SAMPLES))
+    return samples[::-1][::every][::-1]

@@ -6,6 +6,8 @@ from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from scaletest.run.gates import Verdict
+from scaletest.run.outcome import Conclusion
+from scaletest.run.selfcheck import CheckVerdict
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -103,6 +105,34 @@ class SummaryGate(TypedDict):
 
 
 @with_config(_STRICT)
+class SummarySample(TypedDict):
+    """The gates at one moment of the soak."""
+
+    seconds: float
+    """Since the soak began."""
+    gates: dict[str, float]
+    """Value by key, over what had passed of the window; a gate without a value is left out."""
+
+
+@with_config(_STRICT)
+class SummaryCheck(TypedDict):
+    """Whether one part of the harness kept up during the soak."""
+
+    key: str
+    """The substrate's field in `selfCheck`."""
+    title: str
+    """Its name for people."""
+    value: NotRequired[float]
+    """The worst that was measured; left out if nothing was."""
+    limit: float
+    """The substrate's limit."""
+    verdict: CheckVerdict
+    """`over` makes the run's verdict void."""
+    reason: str
+    """The verdict in words."""
+
+
+@with_config(_STRICT)
 class SummaryHop(TypedDict):
     """One step of a Pod's way, and whether anything took it."""
 
@@ -146,6 +176,10 @@ class Summary(TypedDict):
     """How large the run was."""
     seed: int
     """Repeats the draw, the churn and the losses."""
+    toolVersions: dict[str, str]
+    """The pinned release of every real binary."""
+    substrateFingerprint: str
+    """The same for the same substrate, field by field; figures of other substrates cannot be compared."""
     seconds: dict[str, float]
     """How long each step took."""
     ramp: SummaryRamp
@@ -156,14 +190,25 @@ class Summary(TypedDict):
     """Every figure by name; −1 was not measured (ADR-0017)."""
     gates: list[SummaryGate]
     """The judged gates."""
+    gateSamples: list[SummarySample]
+    """The gates' values through the soak, evenly thinned."""
+    selfCheck: list[SummaryCheck]
+    """Whether the harness kept up; empty if there was no soak."""
+    restarts: dict[str, int]
+    """`pod/container` → how often it ended during the soak; those that did not are left out."""
+    cutShort: str
+    """Why the soak was ended before its time; empty if it was not."""
     unmeasuredSLOs: list[str]
     """Gates without enough data, or beyond what their histogram can show."""
     hops: list[SummaryHop]
     """One Pod's way."""
     snapshot: dict[str, int]
     """Blocks, series, samples and bytes of the kept Prometheus snapshot; empty if none was kept."""
+    verdict: Conclusion
+    """`void`: the harness was overloaded. `incomplete`: the run did not come to its end. Neither says a thing about
+    BigFleet."""
     passed: bool
-    """The verdict."""
+    """Whether every gate passed and nothing else was wrong."""
     exitCode: int
     """What the runner ended with."""
     failure: str

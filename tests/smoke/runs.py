@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from scaletest.model.reading import SUBSTRATES
+
 # Far beyond what a run takes: only a hang ends here.
 HANG_SECONDS = 900
 
@@ -97,6 +101,14 @@ async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | 
             process.send_signal(signal.SIGKILL)
             await process.wait()
     return FinishedRun(output, process.returncode or 0, screen.decode())
+
+
+def shared_machine(directory: Path) -> Path:
+    """The embedded substrate for a machine that has other work too: CPU pressure does not make its verdicts void."""
+    substrate = yaml.safe_load((SUBSTRATES / "embedded.yaml").read_text())
+    path = directory / "shared.yaml"
+    path.write_text(yaml.safe_dump(substrate | {"selfCheck": {"cpuPressurePercent": 100}}))
+    return path
 
 
 async def command(*arguments: str) -> str:

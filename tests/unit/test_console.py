@@ -4,6 +4,7 @@ from pathlib import Path
 
 from scaletest.report.console import verdict_lines
 from scaletest.run.gates import Reading, gates_for, judge
+from scaletest.run.judging import Judgement
 from scaletest.run.outcome import Outcome
 from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import smoke_plan
@@ -11,7 +12,8 @@ from tests.unit.plans import smoke_plan
 
 def shown(readings: dict[str, Reading], outcome: Outcome) -> list[str]:
     facts = RunFacts(smoke_plan(), "run")
-    facts.gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
+    gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
+    facts.judgement = Judgement(gates, [])
     return verdict_lines(summarise(facts, outcome), Path("results/run"))
 
 
@@ -42,4 +44,17 @@ def test_the_verdict_names_its_exit_code_and_every_reason() -> None:
     assert "NOT PASSED (exit code 1)" in lines
     assert "  shardShortfalls: 3 > 0" in lines
     assert "  left behind: a process" in lines
-    assert lines[-1] == "evidence   results/run"
+    assert "evidence   results/run" in lines
+    assert lines[-1].endswith("results/run/logs has the last words of every container")
+
+
+def test_a_void_verdict_says_what_to_do() -> None:
+    outcome = Outcome()
+    outcome.add(6, "the harness was overloaded")
+    lines = shown({}, outcome)
+    assert "VOID (exit code 6)" in lines
+    assert any(line.startswith("next") and "less to do" in line for line in lines)
+
+
+def test_the_cost_stands_below_the_verdict() -> None:
+    assert "cost       nothing" in shown({}, Outcome())

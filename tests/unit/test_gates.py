@@ -1,12 +1,14 @@
 """Verdicts: never green by accident."""
 
 import math
+import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scaletest.model.reading import read_profile
-from scaletest.run.gates import Gate, Reading, gates_for, judge, reclaim_gate, restart_gate
+from scaletest.run.gates import INFORMATIONAL, Gate, Reading, all_gates, gates_for, judge, reclaim_gate, restart_gate
 from tests.unit.plans import shipped_plan, smoke_plan
 
 AT_MOST = Gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")
@@ -98,8 +100,53 @@ def test_every_gate_that_dev_profiles_require_is_there_with_its_bound() -> None:
 
 
 def test_no_query_turns_absence_into_a_value() -> None:
-    for gate in gates_for(smoke_plan()):
-        assert "vector(" not in gate.query
+    for query in [*(gate.query for gate in gates_for(smoke_plan())), *INFORMATIONAL.values()]:
+        assert "vector(" not in query
+        assert "absent(" not in query
+
+
+def test_a_bar_that_the_profile_switches_off_is_measured_but_never_judged() -> None:
+    plan = smoke_plan()
+    slo = plan.profile.slo.model_copy(update={"bootstrap_success_ratio": None})
+    without = replace(plan, profile=plan.profile.model_copy(update={"slo": slo}))
+    gate = next(gate for gate in gates_for(without) if gate.key == "bootstrapSuccessRatio")
+    record = judge(gate, Reading(0.1, 50), 60, 10)
+    assert (record.verdict, record.value) == ("skipped", 0.1)
+    assert "bootstrapSuccessRatio" not in {gate.key for gate in all_gates(without)}, "nothing is expected of it"
+
+
+def test_overrides_of_the_profile_reach_their_gates() -> None:
+    bounds = {gate.key: gate.bound for gate in gates_for(shipped_plan("50k", "example-fat-host"))}
+    assert bounds["shardCycleDurationP99Seconds"] == 25
+    assert bounds["operatorNodeStateUpdateP99Seconds"] == 1.5
+
+
+def test_every_shard_of_a_larger_fleet_must_report() -> None:
+    bounds = {gate.key: gate.bound for gate in gates_for(shipped_plan("50k-2shard", "example-fat-host"))}
+    assert bounds["shardsReportingCycle"] == 2
+
+
+def test_a_window_reaches_every_rate_of_every_query() -> None:
+    for query in [*(gate.windowed(60) for gate in gates_for(smoke_plan())), *INFORMATIONAL.values()]:
+        ranges = re.findall(r"\[([^\]:]+)", query.replace("{w}", "60s"))
+        assert set(ranges) <= {"60s", "15s", "15m"}, query
+
+
+def test_the_informational_keys_of_the_runbook_are_there() -> None:
+    wanted = {
+        *("internalBindingLatencyP99Seconds", "internalBindingLatencyMaxSeconds", "shardProvisioningLatencyP99Seconds"),
+        *("shardRequestBootstrapP50Seconds", "shardDrainPhaseP99Seconds", "upcomingToNodeP50Seconds"),
+        *("operatorRollupListP99Seconds", "operatorRollupBuildP99Seconds", "operatorRollupEnqueueP99Seconds"),
+        *(
+            "shardPhaseReconcileP99Seconds",
+            "shardPhase1P99Seconds",
+            "shardPhase3P99Seconds",
+            "shardPhaseExecuteP99Seconds",
+        ),
+        *("coordinatorApplyOpsPerSec", "coordinatorPendingMax", "coordinatorTermChanges15m"),
+        *("loadgenPodsBoundPerSec", "loadgenPodsCreatedPerSec", "shardInventoryMinMaxRatio"),
+    }
+    assert wanted <= INFORMATIONAL.keys()
 
 
 def test_windows_are_written_into_queries() -> None:

@@ -1,23 +1,36 @@
-"""Counting over a window: raw samples, resets included, nothing extrapolated."""
+"""Counting reclaims: from the first quiet moment on, resets included."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from scaletest.run.measure import count_reclaims
 
-from scaletest.run.prometheus import _grown
-
-
-def test_growth_is_last_minus_first() -> None:
-    assert _grown([3, 3, 5, 9]) == 6
+QUIET = [(float(at), 7.0) for at in range(0, 121, 5)]
 
 
-def test_a_restarted_counter_counts_from_zero() -> None:
-    assert _grown([29, 35, 2, 10]) == 6 + 10
+def test_nothing_reclaimed_is_zero() -> None:
+    assert count_reclaims([QUIET], 30.0).value == 0
 
 
-def test_one_sample_or_none_is_no_growth() -> None:
-    assert _grown([7]) == _grown([]) == 0
+def test_reclaims_after_a_quiet_while_are_counted_and_those_before_are_not() -> None:
+    busy = [(at, {True: at / 5, False: 6.0}[at <= 30] + (3 if at >= 100 else 0)) for at, _ in QUIET]
+    reading = count_reclaims([busy], 30.0)
+    assert (reading.value, reading.problem) == (3, "")
 
 
-@given(st.lists(st.integers(0, 1000), max_size=30))
-def test_growth_is_never_negative(values: list[int]) -> None:
-    assert _grown(values) >= 0
+def test_two_shards_are_quiet_together_or_not_at_all() -> None:
+    restless = [(at, at // 20) for at, _ in QUIET]
+    reading = count_reclaims([QUIET, restless], 30.0)
+    assert "never paused" in reading.problem
+    assert reading.value == 6
+
+
+def test_a_restarted_shard_counts_on_from_zero() -> None:
+    restarted = [(at, 7.0 if at < 60 else 2.0) for at, _ in QUIET]
+    assert count_reclaims([restarted], 30.0).value == 2
+
+
+def test_no_series_is_no_value() -> None:
+    assert count_reclaims([], 30.0).value is None
+
+
+def test_counting_never_begins_before_its_time() -> None:
+    early = [(at, 0.0 if at < 60 else 4.0) for at, _ in QUIET]
+    assert count_reclaims([early], 95.0).value == 0

@@ -16,8 +16,10 @@ from scaletest.model.schema import DIALECT, Shape, json_schema, shape_of
 from scaletest.model.substrate import Substrate
 from scaletest.run.gates import Reading, all_gates, judge
 from scaletest.run.hops import HOPS, HopReading
+from scaletest.run.judging import Judgement, Soaked, SoakWindow
 from scaletest.run.outcome import Outcome
-from scaletest.run.soak import SoakWindow
+from scaletest.run.selfcheck import CheckRecord, Strain
+from scaletest.run.soak import SoakSample
 from scaletest.run.summary import RunFacts, summarise
 from scaletest.run.summarydoc import Summary
 from tests.unit.plans import smoke_plan
@@ -120,9 +122,17 @@ def test_a_schema_knows_where_a_field_belongs() -> None:
 
 def real_summary() -> dict[str, Any]:
     plan = smoke_plan()
-    facts = RunFacts(plan, "20261116-120000-smoke", seconds={"settle": 40.5}, soak=SoakWindow(1.5, 61.5))
+    facts = RunFacts(plan, "20261116-120000-smoke", seconds={"settle": 40.5})
+    facts.soaked = Soaked(SoakWindow(1.5, 61.5), Reading(0), Strain())
     readings = [Reading(None), Reading(1.0, 50, 300.0)]
-    facts.gates = [judge(gate, readings[i % 2], 60, 10) for i, gate in enumerate(all_gates(plan))]
+    facts.judgement = Judgement(
+        [judge(gate, readings[i % 2], 60, 10) for i, gate in enumerate(all_gates(plan))],
+        [
+            CheckRecord("cpuPressurePercent", "CPU pressure", 60.0, "over", "cores were short", 71.5),
+            CheckRecord("eventLoopLagP99Seconds", "event-loop lag p99", 1.0, "unmeasured", "no value"),
+        ],
+    )
+    facts.samples = [SoakSample(15.0, {"shardShortfalls": 0.0})]
     facts.hops = [HopReading(hop, None if hop.row % 2 else 3.0, answers=True) for hop in HOPS]
     facts.informational = {"machinesLost": 17.0}
     facts.snapshot = {"blocks": 1, "series": 10, "samples": 1000, "bytes": 4096}

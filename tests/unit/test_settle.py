@@ -1,10 +1,24 @@
 """Steady state as ADR-0045 defines it: strict, consecutive, and with a sentence when it is not reached."""
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
-from scaletest.run.settle import PLATEAU_POLLS, QUIET_POLLS, Poll, Steadiness
+import pytest
+from pydantic import ValidationError
 
-GOOD = Poll(clusters_ready=2, active=80, demand=6, shortfalls=0, acquisitions=29, reclaims=0, waiting=0, bound=80)
+from scaletest.errors import NotSteady
+from scaletest.model.profile import Profile
+from scaletest.run.hostapi import HostApi
+from scaletest.run.journal import Journal
+from scaletest.run.prometheus import Prometheus, Sample
+from scaletest.run.settle import Settle
+from scaletest.run.steadiness import PLATEAU_POLLS, QUIET_POLLS, Poll, Steadiness
+from tests.unit.plans import smoke_plan
+
+GOOD = Poll(
+    clusters_ready=2, active=80, demand=6, shortfalls=0, acquisitions=29, reclaims=0, waiting=0, unfilled=0, bound=80
+)
 
 
 def after(*polls: Poll) -> Steadiness:
@@ -26,6 +40,7 @@ def test_any_miss_starts_the_count_anew() -> None:
         replace(GOOD, demand=0),
         replace(GOOD, shortfalls=1),
         replace(GOOD, waiting=2),
+        replace(GOOD, unfilled=1),
         replace(GOOD, acquisitions=30),
         replace(GOOD, shortfalls=None),
         replace(GOOD, waiting=None),
@@ -53,3 +68,84 @@ def test_the_reason_is_said_in_words() -> None:
     assert "2 seeded machines still wait" in after(replace(GOOD, waiting=2)).why_not()
     assert "oscillation" in after(GOOD).why_not()
     assert "no shortfalls series" in after(replace(GOOD, shortfalls=None)).why_not()
+    assert "1 clusters do not have their whole demand" in after(replace(GOOD, unfilled=1)).why_not()
+
+
+def test_each_reason_says_what_to_look_at() -> None:
+    for poll, place in (
+        (replace(GOOD, active=12), "load-driver"),
+        (replace(GOOD, demand=0), "operator"),
+        (replace(GOOD, shortfalls=3), "seed against catalog"),
+        (GOOD, "shard's log"),
+    ):
+        assert place in after(poll).unmet[0].look_at
+
+
+def test_conditions_of_the_harness_are_told_apart() -> None:
+    state = after(GOOD, replace(GOOD, waiting=2, unfilled=1))
+    assert [unmet.harness for unmet in state.unmet] == [True, True]
+    assert after(GOOD, GOOD).unmet == []
+
+
+def test_where_scarcity_is_wanted_a_shortfall_is_steady_and_no_plateau() -> None:
+    short = replace(GOOD, shortfalls=3, unfilled=2)
+    state = Steadiness(clusters=2, pods=80, scarce=True)
+    for _ in range(PLATEAU_POLLS + 5):
+        state.observe(short)
+    assert state.steady
+    assert not state.plateaued
+    state.observe(replace(short, shortfalls=0))
+    assert "the profile wants one" in state.why_not()
+
+
+def profile_with(**fields: object) -> Profile:
+    """Smoke with other fields."""
+    return Profile.model_validate(smoke_plan().profile.model_dump(by_alias=True, exclude_unset=True) | fields)
+
+
+def test_a_checkpoint_asks_for_something_within_the_ramp_budget() -> None:
+    assert profile_with(abortCheckpoint={"atSeconds": 60, "fillFraction": 0.5}).abort_checkpoint is not None
+    with pytest.raises(ValidationError, match="asks for nothing"):
+        profile_with(abortCheckpoint={"atSeconds": 60})
+    with pytest.raises(ValidationError, match="not within rampBudget 4m"):
+        profile_with(abortCheckpoint={"atSeconds": 240, "fillFraction": 0.5})
+
+
+class Sluggish(Prometheus):
+    """A fleet of which half of the demand is there after any time, and whose cycles take a second."""
+
+    def __init__(self) -> None:
+        """No connection."""
+
+    async def value(self, query: str, at: float | None = None) -> float | None:
+        return 40.0 if "cr_active" in query else 1.0
+
+    async def samples(self, query: str, at: float | None = None) -> list[Sample]:
+        return []
+
+
+class ReadyClusters(HostApi):
+    def __init__(self) -> None:
+        """No connection."""
+
+    async def ready_pods(self, component: str) -> int:
+        return 2
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "missed"),
+    [
+        ({"fillFraction": 0.75}, "50% of the demand is there, 75% were wanted"),
+        ({"fillFraction": 0.5, "cycleP99Seconds": 0.5}, "the cycle p99 is 1 s, at most 0.5 s were wanted"),
+    ],
+)
+def test_a_run_that_misses_its_checkpoint_is_given_up(
+    checkpoint: dict[str, float], missed: str, tmp_path: Path
+) -> None:
+    profile = profile_with(abortCheckpoint={"atSeconds": 0.001, **checkpoint})
+    journal = Journal(tmp_path / "events.jsonl", lambda event: None)
+    settle = Settle(replace(smoke_plan(), profile=profile), ReadyClusters(), Sluggish(), journal)
+    with pytest.raises(NotSteady, match=f"checkpoint at .* was missed: {missed}") as raised:
+        asyncio.run(settle.wait())
+    journal.close()
+    assert raised.value.hint == "look at the load-driver and the apiserver of the emptiest cluster"

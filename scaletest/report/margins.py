@@ -1,0 +1,16 @@
+"""How far a gate's value is from its bar."""
+
+
+def margin_of(value: float, bound: float, least: bool) -> float:
+    """Share of the bar that is left: 1 is all of it, 0 is on the bar, below 0 is beyond it."""
+    room = value - bound if least else bound - value
+    if bound:
+        return room / abs(bound)
+    return 1.0 if room == 0 else -1.0 if room < 0 else 1.0
+
+
+def percent(margin: float | None) -> str:
+    """`83%`; empty if there is none to show."""
+    if margin is None:
+        return ""
+    return f"{max(-9.99, margin) * 100:.0f}%"

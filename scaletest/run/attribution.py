@@ -1,0 +1,65 @@
+"""Where time or success is lost when everything flows: spec/harness.md, Appendix C, rows 5 to 8, as questions."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from scaletest.run.gates import INFORMATIONAL, Gate
+from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+
+_WINDOW = "120s"
+_OUTCOMES = {
+    "no_session": "the stream to the operator was gone",
+    "transition_error": "the machine was not in the state that the action wanted",
+    "blob_error": "no bootstrap blob came back",
+    "configure_error": "the provider refused or failed",
+    "timeout": "the machine's node never reported",
+    "ctx_canceled": "the shard was stopped meanwhile",
+    "fenced": "another shard has taken over: this one is a zombie, do not retry",
+}
+# Below this nobody starves.
+_SLOW_SECONDS = 5.0
+_FAILED = 'sum by (outcome) (increase(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}[120s])) > 0'
+_CONFLICTS = 'sum(increase(bigfleet_operator_upcoming_node_writes_total{outcome="conflict"}[{w}]))'
+_GATES = {"configure": "shardConfigurePhaseP99Seconds", "node state": "operatorNodeStateUpdateP99Seconds"}
+_QUERIES = {
+    "request": INFORMATIONAL["shardRequestBootstrapP99Seconds"],
+    "conflicts": _CONFLICTS,
+    "upcoming": INFORMATIONAL["upcomingToNodeP99Seconds"],
+}
+
+
+def attribution(outcomes: Mapping[str, float], figures: Mapping[str, float | None]) -> str:
+    """The likeliest cause in one sentence; empty if nothing stands out."""
+    bad = {outcome: count for outcome, count in outcomes.items() if outcome != "success" and count >= 1}
+    if bad:
+        worst = max(bad, key=lambda outcome: bad[outcome])
+        meaning = f" ({_OUTCOMES[worst]})" if worst in _OUTCOMES else ""
+        return f"{sum(bad.values()):.0f} Bootstraps of the last two minutes failed, most of them as {worst}{meaning}"
+    configure, request = figures.get("configure") or 0.0, figures.get("request") or 0.0
+    if configure > _SLOW_SECONDS:
+        part = "the operator's answer to BootstrapRequest" if request > configure / 2 else "the provider and the node"
+        return f"machines take {configure:.1f} s to configure (p99), mostly {part}"
+    state = figures.get("node state") or 0.0
+    if state > _SLOW_SECONDS:
+        conflicts = figures.get("conflicts") or 0.0
+        why = f", with {conflicts:.0f} write conflicts" if conflicts else ""
+        return f"UpcomingNodes are published {state:.1f} s late (p99){why}: the apiserver's writes"
+    upcoming = figures.get("upcoming") or 0.0
+    if upcoming > _SLOW_SECONDS:
+        return f"Nodes are made {upcoming:.1f} s after their UpcomingNode (p99): the node-creator's queue"
+    return ""
+
+
+async def attribute(prometheus: Prometheus, gates: Iterable[Gate]) -> str:
+    """Ask, and answer in one sentence."""
+    of_gates = {gate.key: gate.query for gate in gates}
+    queries = _QUERIES | {name: of_gates[key] for name, key in _GATES.items() if key in of_gates}
+    try:
+        outcomes, values = await asyncio.gather(
+            prometheus.samples(_FAILED),
+            asyncio.gather(*(prometheus.value(query.replace("{w}", _WINDOW)) for query in queries.values())),
+        )
+    except PrometheusUnreachable as error:
+        return str(error)
+    counted = {sample.labels.get("outcome", "?"): sample.value for sample in outcomes}
+    return attribution(counted, dict(zip(queries, values, strict=True)))

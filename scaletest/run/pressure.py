@@ -1,0 +1,45 @@
+"""CPU pressure of this machine: how much of the time something waited for a core (PSI `some`)."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+SOURCE = Path("/proc/pressure/cpu")
+WINDOW_SECONDS = 60.0
+_WAITED = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
+
+# Unix seconds, and the seconds since boot in which something waited.
+PressureSample = tuple[float, float]
+
+
+def read_pressure(now: float, source: Path = SOURCE) -> PressureSample | None:
+    """The kernel's count at this moment; None where it keeps none."""
+    try:
+        found = _WAITED.search(source.read_text())
+    except OSError:
+        return None
+    return (now, int(found.group(1)) / 1e6) if found else None
+
+
+def worst_percent(samples: Iterable[PressureSample]) -> float | None:
+    """The worst minute, or all of it if it was shorter.
+
+    From the kernel's total, because its avg60 still remembers what was before the first sample.
+    """
+    ordered = sorted(samples)
+    if len(ordered) < 2:
+        return None
+    shares = []
+    first = 0
+    for last in range(1, len(ordered)):
+        # The latest start that is still a whole minute ago.
+        while first + 1 < last and ordered[last][0] - ordered[first + 1][0] >= WINDOW_SECONDS:
+            first += 1
+        if ordered[last][0] - ordered[first][0] >= WINDOW_SECONDS:
+            shares.append(_share(ordered[first], ordered[last]))
+    return max(shares, default=_share(ordered[0], ordered[-1]))
+
+
+def _share(start: PressureSample, end: PressureSample) -> float:
+    seconds = end[0] - start[0]
+    return min(100.0, 100 * (end[1] - start[1]) / seconds) if seconds > 0 else 0.0

@@ -1,0 +1,137 @@
+"""Steady state as ADR-0045 defines it: demand is covered by bound capacity, and nothing moves any more."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaletest.run.gates import LOAD_FRACTION
+
+POLL_SECONDS = 10
+QUIET_POLLS = 3
+PLATEAU_POLLS = 12
+
+QUERIES = {
+    "active": "sum(scaletest_loadgen_cr_active)",
+    "demand": "sum(bigfleet_shard_demand_machines)",
+    "shortfalls": "sum(bigfleet_shard_shortfalls)",
+    "acquisitions": 'sum(bigfleet_shard_actions_total{kind=~"Bootstrap|Provision"})',
+    "reclaims": 'sum(bigfleet_shard_actions_total{kind="Reclaim"})',
+    "waiting": "sum(bigfleet_shard_seeded_waiting)",
+    "unfilled": "sum(scaletest_loadgen_steady_state == bool 0)",
+    "bound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
+}
+
+
+@dataclass(frozen=True)
+class Poll:
+    """One look at the fleet. None: Prometheus had no such series, which is never steady."""
+
+    clusters_ready: int
+    active: float | None = None
+    demand: float | None = None
+    shortfalls: float | None = None
+    acquisitions: float | None = None
+    reclaims: float | None = None
+    # Conditions of the harness, not of ADR-0045: seeded machines whose node has not reported yet, and clusters whose
+    # load-driver has not asked for everything or not bound what it must.
+    waiting: float | None = None
+    unfilled: float | None = None
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A condition that does not hold: what is missing, and what to look at."""
+
+    what: str
+    look_at: str
+    # Of the harness, rather than of ADR-0045.
+    harness: bool = False
+
+
+class Steadiness:
+    """Judges polls one after the other; strict: any miss starts the count anew."""
+
+    def __init__(self, clusters: int, pods: int, *, scarce: bool = False) -> None:
+        self._clusters = clusters
+        self._wanted_active = int(LOAD_FRACTION * pods)
+        # The profile wants a standing shortfall: it must be there, and then it is no plateau.
+        self._scarce = scarce
+        self._previous: Poll | None = None
+        self._moves = True
+        self.quiet = 0
+        self.stuck = 0
+
+    @property
+    def steady(self) -> bool:
+        return self.quiet >= QUIET_POLLS
+
+    @property
+    def plateaued(self) -> bool:
+        """A standing shortfall at full demand that nobody works on any more."""
+        return not self._scarce and self.stuck >= PLATEAU_POLLS
+
+    def observe(self, poll: Poll) -> None:
+        previous, self._previous = self._previous, poll
+        flat = previous is not None and poll.acquisitions is not None and poll.acquisitions == previous.acquisitions
+        self._moves = not flat
+        self.quiet = self.quiet + 1 if flat and not list(self._missing(poll)) else 0
+        self.stuck = self.stuck + 1 if self._demand_built(poll) and flat and (poll.shortfalls or 0) > 0 else 0
+
+    @property
+    def unmet(self) -> list[Unmet]:
+        """What keeps the last poll from being steady, in the order of cause and effect (spec, Appendix C)."""
+        poll = self._previous
+        if poll is None:
+            return [Unmet("no poll was made", "the host's API and Prometheus")]
+        missing = list(self._missing(poll))
+        if self._moves:
+            figures = f"{_shown(poll.acquisitions)} acquisitions and {_shown(poll.reclaims)} reclaims, still moving"
+            missing.append(Unmet(f"oscillation: {figures}", "the shard's log: the engine gives back what it buys"))
+        return missing
+
+    def why_not(self) -> str:
+        """The first condition that does not hold, in one sentence (spec/harness.md §5.3)."""
+        return self.unmet[0].what if self.unmet else f"quiet for {self.quiet} of {QUIET_POLLS} polls only"
+
+    def _missing(self, poll: Poll) -> Iterator[Unmet]:
+        if poll.clusters_ready < self._clusters:
+            missing = f"{self._clusters - poll.clusters_ready} of {self._clusters} clusters are not Ready"
+            yield Unmet(missing, "the logs of the kwok-cluster pods: ports, memory, inotify watches")
+        if (poll.active or 0) < self._wanted_active:
+            yield Unmet(
+                f"demand is not built: {_shown(poll.active)} of {self._wanted_active} Pods are alive as demand, "
+                f"the shard knows {_shown(poll.demand)} needs",
+                "the load-driver and the apiserver of the emptiest cluster",
+            )
+        elif not poll.demand:
+            yield Unmet(
+                f"demand is not built: the shard knows {_shown(poll.demand)} needs",
+                "the operator: not started, or its session refused",
+            )
+        yield from self._shortfalls(poll)
+        if poll.waiting != 0:
+            count = "the" if poll.waiting is None else f"{poll.waiting:g}"
+            waiting = f"{count} seeded machines still wait for their node"
+            yield Unmet(waiting, "the node-creator and KWOK of their clusters", harness=True)
+        if poll.unfilled != 0 and not self._scarce:
+            count = "the" if poll.unfilled is None else f"{poll.unfilled:g}"
+            unfilled = f"{count} clusters do not have their whole demand yet"
+            yield Unmet(unfilled, "the load-driver of the emptiest cluster", harness=True)
+
+    def _shortfalls(self, poll: Poll) -> Iterator[Unmet]:
+        if poll.shortfalls is None:
+            yield Unmet("the shard reports no shortfalls series", "the shard's log, and its scrapes")
+        elif poll.shortfalls > 0 and not self._scarce:
+            yield Unmet(
+                f"undersupply: {poll.shortfalls:g} needs stand unmet",
+                "seed against catalog (`scaletest-runner plan` shows both), then the engine",
+            )
+        elif poll.shortfalls == 0 and self._scarce:
+            yield Unmet("no shortfall stands, and the profile wants one", "seed against catalog: there is too much")
+
+    def _demand_built(self, poll: Poll) -> bool:
+        return (poll.active or 0) >= self._wanted_active and (poll.demand or 0) > 0
+
+
+def _shown(value: float | None) -> str:
+    return "no" if value is None else f"{value:g}"

@@ -1,0 +1,41 @@
+"""junit.xml, as a CI system reads it."""
+
+import xml.etree.ElementTree as ElementTree
+
+from scaletest.report.junit import junit_xml
+from scaletest.run.gates import Gate, Reading, judge
+from scaletest.run.judging import Judgement
+from scaletest.run.outcome import Outcome
+from scaletest.run.selfcheck import CheckRecord
+from scaletest.run.summary import RunFacts, summarise
+from tests.unit.plans import smoke_plan
+
+GATE = Gate("k", "a gate", "q", bound=1.0)
+
+
+def suite_of(judgement: Judgement, *others: tuple[int, str]) -> ElementTree.Element:
+    facts = RunFacts(smoke_plan(), "run", seconds={"soak": 60.0}, judgement=judgement)
+    outcome = Outcome([*judgement.failures(), *others])
+    return ElementTree.fromstring(junit_xml(summarise(facts, outcome)))[0]
+
+
+def counts(suite: ElementTree.Element) -> tuple[str | None, ...]:
+    return tuple(suite.get(name) for name in ("tests", "failures", "errors", "skipped"))
+
+
+def test_a_clean_run_has_no_failures() -> None:
+    suite = suite_of(Judgement([judge(GATE, Reading(0.5), 60, 10)], []))
+    assert counts(suite) == ("2", "0", "0", "0")
+
+
+def test_a_failed_gate_is_a_failure_and_an_unmeasured_one_an_error() -> None:
+    gates = [judge(GATE, Reading(2.0), 60, 10), judge(GATE, Reading(None), 60, 10)]
+    assert counts(suite_of(Judgement(gates, []))) == ("3", "1", "1", "0")
+
+
+def test_an_overloaded_harness_and_a_run_that_ended_early_are_errors() -> None:
+    over = CheckRecord("cpuPressurePercent", "CPU pressure", 60.0, "over", "cores were short", 71.0)
+    suite = suite_of(Judgement([], [over]), (130, "interrupted \x07"))
+    assert counts(suite) == ("2", "0", "2", "0")
+    messages = [error.get("message") for error in suite.iter("error")]
+    assert messages == ["interrupted ", "cores were short"]

@@ -1,0 +1,50 @@
+"""A run that cannot even begin still ends in order: evidence, summary, teardown, exit code."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from scaletest.model.reading import PROJECT
+from scaletest.run.journal import Event, Journal
+from scaletest.run.lifecycle import Run, RunOptions
+from scaletest.run.outcome import Outcome
+from scaletest.run.stage import StageOptions
+from tests.unit.plans import smoke_plan
+
+
+def ended(output: Path) -> tuple[Outcome, list[Event]]:
+    """Run without any binaries, so that Helm is the first thing missing."""
+    events: list[Event] = []
+    journal = Journal(output / "events.jsonl", events.append)
+    nothing = output / "no-such-place"
+    stage = StageOptions(run_id="run", chart=PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm")
+    run = Run(smoke_plan(), RunOptions(output, stage, max_duration_seconds=60), journal)
+    try:
+        return asyncio.run(run.execute()), events
+    finally:
+        journal.close()
+
+
+def test_a_failed_install_keeps_what_is_known(tmp_path: Path) -> None:
+    outcome, events = ended(tmp_path)
+    assert (outcome.exit_code, outcome.verdict) == (4, "incomplete")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["failures"][0]["exitCode"] == 4
+    assert "Helm" in summary["failure"] or "helm" in summary["failure"]
+    assert {path.name for path in tmp_path.iterdir()} >= {"plan.json", "junit.xml", "report.html", "events.jsonl"}
+    assert events[-1].message == "nothing is left behind"
+
+
+def test_a_summary_that_cannot_be_written_is_said_and_the_teardown_follows(tmp_path: Path) -> None:
+    (tmp_path / "summary.json.partial").symlink_to("/dev/full")
+    outcome, events = ended(tmp_path)
+    assert (5, "the summary could not be written: No space left on device") in outcome.failures
+    assert [event.message for event in events if event.phase == "teardown"][-1] == "nothing is left behind"
+    assert any(event.fields.get("hint", "").startswith("the screen shows the verdict") for event in events)
+
+
+def test_a_diary_that_cannot_be_written_keeps_a_run_from_passing(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").symlink_to("/dev/full")
+    outcome, _ = ended(tmp_path)
+    assert (5, "events.jsonl could not be written: No space left on device") in outcome.failures
+    assert (tmp_path / "summary.json").exists()

@@ -1,0 +1,84 @@
+"""Old evidence keeps what is needed to judge it again, and differences are said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaletest.errors import UsageError
+from scaletest.run.gates import Reading, gates_for, judge
+from scaletest.run.inputs import inputs_document, plan_of, read_inputs
+from scaletest.run.judging import Judgement, Soaked, SoakWindow
+from scaletest.run.outcome import Outcome
+from scaletest.run.recheck import changes_between, soaked_of
+from scaletest.run.selfcheck import CheckRecord, Strain
+from scaletest.run.summary import RunFacts, summarise
+from tests.unit.plans import shipped_plan, smoke_plan
+
+PRESSURE = CheckRecord("cpuPressurePercent", "CPU pressure", 60.0, "ok", "calm", 12.5)
+
+
+def judged(value: float = 1.0) -> Judgement:
+    gates = [gate for gate in gates_for(smoke_plan()) if gate.key == "operatorRollupP99Seconds"]
+    return Judgement([judge(gate, Reading(value, 50, 30.0), 60, 10) for gate in gates], [PRESSURE])
+
+
+def summary_of(judgement: Judgement) -> dict[str, Any]:
+    facts = RunFacts(smoke_plan(), "run", judgement=judgement)
+    restarts = {"shard-0/shard": 2}
+    facts.soaked = Soaked(SoakWindow(100.0, 160.0), Reading(2.0), Strain(12.5, True, restarts), "cut")
+    return summarise(facts, Outcome(list(judgement.failures())))
+
+
+@pytest.mark.parametrize(
+    ("profile", "substrate"), [("smoke", "embedded"), ("dev-50", "embedded"), ("cost-routing-5k", "example-fat-host")]
+)
+def test_a_plan_can_be_made_again_from_its_inputs(profile: str, substrate: str) -> None:
+    plan = shipped_plan(profile, substrate)
+    again = plan_of(json.loads(json.dumps(inputs_document(plan))))
+    assert again.profile == plan.profile
+    assert again.values("run") == plan.values("run")
+    assert [gate.bound for gate in gates_for(again)] == [gate.bound for gate in gates_for(plan)]
+
+
+def test_a_folder_without_inputs_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_inputs(tmp_path)
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(UsageError, match="does not tell what the run was made from"):
+        read_inputs(tmp_path)
+
+
+def test_the_soak_is_remembered() -> None:
+    soaked = soaked_of(summary_of(judged()))
+    assert soaked.window == SoakWindow(100.0, 160.0)
+    assert soaked.strain == Strain(12.5, True, {"shard-0/shard": 2})
+    assert (soaked.restarts.value, soaked.cut_short) == (2.0, "cut")
+
+
+def test_a_run_that_never_soaked_cannot_be_judged() -> None:
+    with pytest.raises(UsageError, match="never soaked"):
+        soaked_of(summarise(RunFacts(smoke_plan(), "run"), Outcome()))
+
+
+def test_the_same_verdict_changes_nothing() -> None:
+    assert changes_between(summary_of(judged()), judged(), Outcome()) == []
+
+
+def test_what_is_judged_otherwise_is_said() -> None:
+    worse = judged(3.0)
+    changes = changes_between(summary_of(judged()), worse, Outcome(list(worse.failures())))
+    assert changes == ["roll-up p99: pass → fail", "verdict: passed → failed"]
+    gone = changes_between(summary_of(judged()), Judgement([], [PRESSURE]), Outcome())
+    assert gone == ["roll-up p99: not a gate any more (was pass)"]
+    moved = changes_between(summary_of(judged()), judged(1.5), Outcome())
+    assert moved == ["roll-up p99: 1 → 1.5"]
+
+
+def test_a_moved_bar_and_a_new_gate_are_said() -> None:
+    summary = summary_of(judged())
+    summary["gates"][0]["bound"] = 9.0
+    assert changes_between(summary, judged(), Outcome()) == ["roll-up p99: bound 9 → 2"]
+    summary["gates"] = []
+    assert changes_between(summary, judged(), Outcome()) == ["roll-up p99: new gate, pass"]

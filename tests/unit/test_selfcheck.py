@@ -1,0 +1,147 @@
+"""The harness judges itself, over the soak only: what was short, and by how much."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scaletest.model.substrate import SelfCheck
+from scaletest.run.gates import Gate, Reading, judge
+from scaletest.run.judging import Judgement
+from scaletest.run.outcome import Outcome
+from scaletest.run.pressure import read_pressure, worst_percent
+from scaletest.run.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.run.selfcheck import CheckRecord, ScrapeIntervals, Strain, check_harness, missed_share, shortage
+
+LIMITS = SelfCheck()
+OVER = CheckRecord("cpuPressurePercent", "CPU pressure", 60.0, "over", "cores were short for 71 %", 71.0)
+
+
+class KnownAnswers(Prometheus):
+    """Answers each query by the metric that it names."""
+
+    def __init__(self, answers: dict[str, list[Sample]] | None) -> None:
+        self._answers = answers
+
+    async def samples(self, query: str, at: float | None = None) -> list[Sample]:
+        if self._answers is None:
+            raise PrometheusUnreachable(f"Prometheus is gone at {at}")
+        return next((found for start, found in self._answers.items() if start in query), [])
+
+
+def checked(
+    up: dict[str, tuple[float, float]], lag: float = 0.1, write: float = 0.4, strain: Strain | None = None
+) -> dict[str, CheckRecord]:
+    """Judge a soak of a minute in which each pod answered so many of so many scrapes."""
+    labels = {pod: {"pod": pod, "job": "bigfleet", "instance": pod, "metrics_port": "metrics"} for pod in up}
+    prometheus = KnownAnswers(
+        {
+            "sum_over_time(up": [Sample(labels[pod], answered) for pod, (answered, _) in up.items()],
+            "count_over_time(up": [Sample(labels[pod], scraped) for pod, (_, scraped) in up.items()],
+            "event_loop_lag": [
+                Sample({"pod": "kwok-cluster-1", "metrics_port": "operator"}, lag),
+                Sample({"pod": "quiet", "metrics_port": "operator"}, float("nan")),
+            ],
+            "apiserver_request": [Sample({"pod": "kwok-cluster-0"}, write)],
+        }
+    )
+    found = asyncio.run(check_harness(prometheus, LIMITS, 0.0, 60.0, ScrapeIntervals(), strain or Strain()))
+    return {record.key: record for record in found}
+
+
+def test_a_harness_that_keeps_up_is_ok() -> None:
+    records = checked({"shard": (12, 12)}, strain=Strain(pressure_percent=33.0))
+    assert {record.verdict for record in records.values()} == {"ok"}
+    assert shortage(records.values()) == ""
+
+
+@pytest.mark.parametrize(
+    ("answered", "scraped", "expected", "share"),
+    [
+        (12, 12, 12, 0.0),
+        (11, 11, 12, 0.0),  # one at the edge of the window
+        (11, 12, 12, 1 / 12),  # one that failed
+        (10, 10, 12, 1 / 12),  # two that were never made
+        (0, 12, 12, 1.0),
+        (2, 2, 2, 0.0),
+        (1, 1, 2, 0.0),
+        (0, 0, 0, 0.0),
+    ],
+)
+def test_missed_scrapes_are_those_that_failed_and_those_never_made(
+    answered: float, scraped: float, expected: int, share: float
+) -> None:
+    assert missed_share(answered, scraped, expected) == pytest.approx(share)
+
+
+def test_a_target_that_missed_too_many_scrapes_is_named() -> None:
+    record = checked({"shard": (12, 12), "provider": (10, 12)})["missedScrapesFraction"]
+    assert record.verdict == "over"
+    assert "provider: Prometheus missed 17% of its scrapes" in record.reason
+
+
+def test_a_pod_that_restarted_is_left_to_its_own_gate() -> None:
+    strain = Strain(restarts={"shard/shard": 1})
+    record = checked({"shard": (2, 12), "provider": (12, 12)}, strain=strain)["missedScrapesFraction"]
+    assert record.verdict == "ok"
+
+
+def test_a_late_event_loop_and_a_slow_apiserver_are_named() -> None:
+    records = checked({"shard": (12, 12)}, lag=1.5, write=2.5)
+    assert "kwok-cluster-1 (operator): its event loop ran 1.5 s late" in records["eventLoopLagP99Seconds"].reason
+    assert "kwok-cluster-0: a write to its apiserver took 2.5 s" in records["apiserverMutatingP99Seconds"].reason
+    sentence = shortage(records.values())
+    assert "the verdict is void" in sentence
+    assert "1.5 s late" in sentence
+    assert "2.5 s" in sentence
+
+
+def test_pressure_is_that_of_the_worst_minute() -> None:
+    calm_then_busy = [(second, max(0.0, second - 60) * 0.9) for second in range(0, 121, 5)]
+    assert worst_percent(calm_then_busy) == pytest.approx(90)
+    assert worst_percent([(0.0, 0.0), (30.0, 24.0)]) == pytest.approx(80), "a shorter soak is one window"
+    assert worst_percent([(0.0, 100.0)]) is None, "one look says nothing"
+    # What was before the first look does not count.
+    assert worst_percent([(0.0, 5000.0), (60.0, 5006.0)]) == pytest.approx(10)
+
+
+def test_pressure_is_read_from_the_kernels_total(tmp_path: Path) -> None:
+    source = tmp_path / "cpu"
+    source.write_text("some avg10=1.00 avg60=2.00 avg300=3.00 total=2500000\nfull avg10=0.00 total=7\n")
+    assert read_pressure(10.0, source) == (10.0, 2.5)
+    assert read_pressure(10.0, tmp_path / "missing") is None
+
+
+def test_pressure_over_the_limit_is_said_in_percent() -> None:
+    strain = Strain(pressure_percent=75.0)
+    record = checked({"shard": (12, 12)}, strain=strain)["cpuPressurePercent"]
+    assert record.verdict == "over"
+    assert "75 % of the worst minute" in record.reason
+
+
+def test_pressure_that_nobody_can_read_is_skipped_and_says_so() -> None:
+    assert checked({"shard": (12, 12)})["cpuPressurePercent"].verdict == "skipped"
+    elsewhere = checked({"shard": (12, 12)}, strain=Strain(is_this_machine=False))["cpuPressurePercent"]
+    assert "other machines" in elsewhere.reason
+
+
+def test_what_could_not_be_measured_keeps_a_run_from_passing() -> None:
+    records = asyncio.run(check_harness(KnownAnswers(None), LIMITS, 0.0, 60.0, ScrapeIntervals(), Strain()))
+    assert [record.verdict for record in records].count("unmeasured") == 3
+    assert {code for code, _ in Judgement([], records).failures()} == {5}
+
+
+def test_an_overloaded_harness_wins_over_gates_and_loses_to_what_ended_the_run() -> None:
+    failed = judge(Gate("k", "t", "q", bound=1.0), Reading(2.0), 60, 10)
+    outcome = Outcome(list(Judgement([failed], [OVER]).failures()))
+    assert (outcome.exit_code, outcome.verdict) == (6, "void")
+    assert outcome.headline.startswith("the harness was overloaded")
+    for code in (130, 8, 4, 3):
+        ended = Outcome([*outcome.failures, (code, "ended early")])
+        assert (ended.exit_code, ended.verdict) == (code, "incomplete")
+
+
+def test_scrape_intervals_come_from_the_runs_values() -> None:
+    assert ScrapeIntervals.of({}) == ScrapeIntervals(5, 30)
+    assert ScrapeIntervals.of({"prometheus": {"scrapeSeconds": 15}}).seconds("bigfleet") == 15
+    assert ScrapeIntervals(5, 30).seconds("control-plane") == 30

@@ -1,0 +1,67 @@
+"""The soak: ended early when it is hopeless, and told what restarted meanwhile."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scaletest.run.gates import Gate, gates_for
+from scaletest.run.hostapi import HostApi
+from scaletest.run.journal import Journal
+from scaletest.run.judging import SoakWindow
+from scaletest.run.prometheus import Prometheus, Sample
+from scaletest.run.soak import Soak
+from tests.unit.plans import smoke_plan
+
+
+class Cycles(Prometheus):
+    """Shards whose cycles take so long, seen often enough."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def value(self, query: str, at: float | None = None) -> float | None:
+        return self._seconds if "cycle_duration" in query else 0.1
+
+    async def growth(self, counter: str, start: float, end: float) -> float | None:
+        return 50.0
+
+    async def samples(self, query: str, at: float | None = None) -> list[Sample]:
+        return [Sample({"le": "60"}, 1.0)]
+
+
+class Nowhere(HostApi):
+    def __init__(self) -> None:
+        """No connection."""
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path / "events.jsonl", lambda event: None)
+    yield made
+    made.close()
+
+
+def soak(seconds: float, journal: Journal) -> Soak:
+    gates: list[Gate] = gates_for(smoke_plan())
+    return Soak(smoke_plan(), Nowhere(), Cycles(seconds), journal, gates)
+
+
+def test_a_bar_that_is_missed_after_ten_minutes_ends_the_soak_with_its_reason(journal: Journal) -> None:
+    reason = asyncio.run(soak(7.5, journal)._hopeless(0.0, 600.0))
+    assert reason == "the soak was cut short after 10m00s: shardCycleDurationP99Seconds: 7.5 > 5"
+
+
+def test_a_soak_that_may_still_pass_goes_on(journal: Journal) -> None:
+    assert asyncio.run(soak(0.2, journal)._hopeless(0.0, 600.0)) == ""
+
+
+def test_what_restarted_or_vanished_is_counted_and_named(journal: Journal) -> None:
+    before = {"shard-0/shard": 0, "provider-0/provider": 1, "kwok-cluster-0/workload": 0}
+    after = {"shard-0/shard": 2, "provider-0/provider": 1}
+    soaked = soak(0.2, journal)._soaked(SoakWindow(0.0, 60.0), before, after)
+    assert soaked.restarts.value == 3
+    assert soaked.restarts.detail == "shard-0/shard ended and came back (2×)"
+    assert "kwok-cluster-0/workload is gone" in soaked.restarts.problem
+    assert soaked.strain.restarted_pods == {"shard-0", "kwok-cluster-0"}
