@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from scaletest.model.reading import PROJECT
+from scaletest.run.guard import Caps
 from scaletest.run.journal import Event, Journal
 from scaletest.run.lifecycle import Run, RunOptions
 from scaletest.run.outcome import Outcome
@@ -18,7 +19,7 @@ def ended(output: Path) -> tuple[Outcome, list[Event]]:
     journal = Journal(output / "events.jsonl", events.append)
     nothing = output / "no-such-place"
     stage = StageOptions(run_id="run", chart=PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm")
-    run = Run(smoke_plan(), RunOptions(output, stage, max_duration_seconds=60), journal)
+    run = Run(smoke_plan(), RunOptions(output, stage, Caps(60, 50)), journal)
     try:
         return asyncio.run(run.execute()), events
     finally:

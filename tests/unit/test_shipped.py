@@ -394,7 +394,7 @@ def test_cost_routing_names_the_penalty_buckets_of_its_catalog_and_each_prefers_
 
 def test_the_documentations_own_example_plans_as_it_is_written_there(tmp_path: Path) -> None:
     text = (PROJECT / "docs" / "profiles.md").read_text()
-    (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    example, *_ = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (command,) = re.findall(r"scaletest-runner plan --profile mine.yaml --substrate (\S+)", text)
     (tmp_path / "mine.yaml").write_text(example)
     profile, catalog, name = read_profile(str(tmp_path / "mine.yaml"))
