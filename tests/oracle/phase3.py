@@ -18,7 +18,7 @@ class Excess:
         self._since: dict[str, float] = {}
 
     def ripe(self, excess: Sequence[Machine], now: float) -> list[Machine]:
-        """docs/adr/0020: those that have been excess for long enough; all that is not excess now starts anew."""
+        """ADR 20: those that have been excess for long enough; all that is not excess now starts anew."""
         self._since = {machine.id: self._since.get(machine.id, now) for machine in excess}
         return [machine for machine in excess if now - self._since[machine.id] >= self._after_seconds]
 
