@@ -19,7 +19,7 @@ from scaletest.model.plan import Plan
 from scaletest.report.console import Console, is_quiet, verdict_lines
 from scaletest.report.margins import margin_of, percent
 from scaletest.report.plan import plan_lines
-from scaletest.run.gates import Gate, all_gates, restart_gate
+from scaletest.run.gates import RESTARTS_KEY, Gate, all_gates
 from scaletest.run.journal import Event
 
 _REDRAWS_PER_SECOND = 2
@@ -108,7 +108,7 @@ class Heard:
 
 def lines(heard: Heard, width: int, height: int, now: float) -> list[Text]:
     """What the screen shows, cut to its size."""
-    gates = [gate for gate in all_gates(heard.plan) if gate.key != restart_gate().key]  # known at the end only
+    gates = [gate for gate in all_gates(heard.plan) if gate.key != RESTARTS_KEY]
     columns = 1 if height >= _ROOMY else 2
     body = [*_head(heard, now), *_fleet(heard), Text(""), *_gates(heard, gates, width, columns)]
     room = height - len(body) - 1

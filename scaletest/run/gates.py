@@ -272,6 +272,8 @@ def _optional(slo: Slo, field: str, key: str, title: str, query: str, **rest: An
 
 RECLAIMS = 'bigfleet_shard_actions_total{kind="Reclaim"}'
 RECLAIM_QUIET_SECONDS = 30
+# Known at the end of the soak only, and not from Prometheus.
+RESTARTS_KEY = "containerRestartsDuringSoak"
 
 
 def reclaim_gate(plan: Plan) -> Gate:
@@ -287,7 +289,7 @@ def all_gates(plan: Plan) -> list[Gate]:
 
 def restart_gate() -> Gate:
     """Whatever ended and came back during the soak: a recovery is good, but it is not a clean run."""
-    return Gate("containerRestartsDuringSoak", "containers that restarted", "restartCount of the run's pods", bound=0)
+    return Gate(RESTARTS_KEY, "containers that restarted", "restartCount of the run's pods", bound=0)
 
 
 def _phase_p99(metric: str, phase: str, by: str = "le", outer: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from scaletest.errors import UsageError
-from scaletest.run.gates import GateRecord, Reading, restart_gate
+from scaletest.run.gates import RESTARTS_KEY, GateRecord, Reading
 from scaletest.run.inputs import read_inputs
 from scaletest.run.judging import Judgement, Soaked, SoakWindow, judge_soak
 from scaletest.run.outcome import Outcome
@@ -46,7 +46,7 @@ def soaked_of(summary: dict[str, Any]) -> Soaked:
         raise UsageError(f"{summary['runId']} never soaked: there is nothing to judge", hint=summary["failure"])
     restarted: dict[str, int] = summary.get("restarts", {})
     pressure = next((c.get("value") for c in summary["selfCheck"] if c["key"] == "cpuPressurePercent"), None)
-    was = next((gate for gate in summary["gates"] if gate["key"] == restart_gate().key), None)
+    was = next((gate for gate in summary["gates"] if gate["key"] == RESTARTS_KEY), None)
     return Soaked(
         SoakWindow(start, end),
         Reading(float(sum(restarted.values())), problem=was["reason"] if was and restarted else ""),
