@@ -106,7 +106,7 @@ class Heard:
 
 def lines(heard: Heard, width: int, height: int, now: float) -> list[Text]:
     """What the screen shows, cut to its size."""
-    gates = [gate for gate in all_gates(heard.plan) if gate.key != RESTARTS_KEY]  # known at the end only
+    gates = [gate for gate in all_gates(heard.plan) if gate.key != RESTARTS_KEY]
     columns = 1 if height >= _ROOMY else 2
     body = [*_head(heard, now), *_fleet(heard), Text(""), *_gates(heard, gates, width, columns)]
     room = height - len(body) - 1

@@ -277,15 +277,14 @@ def _optional(slo: Slo, field: str, key: str, title: str, query: str, **rest: An
 
 RECLAIMS = 'bigfleet_shard_actions_total{kind="Reclaim"}'
 RECLAIM_QUIET_SECONDS = 30
+# Known at the end of the soak only, and not from Prometheus.
+RESTARTS_KEY = "containerRestartsDuringSoak"
 
 
 def reclaim_gate(plan: Plan) -> Gate:
     """Phase 3 only shrinks, so it must be inert at steady demand."""
     bound = plan.profile.slo.max_reclaim_actions_during_soak
     return Gate("reclaimActionsDuringSoak", "reclaims at steady demand", RECLAIMS, bound)
-
-
-RESTARTS_KEY = "containerRestartsDuringSoak"
 
 
 def all_gates(plan: Plan) -> list[Gate]:
