@@ -11,14 +11,14 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools scaletest plan test test-unit test-integration test-smoke bench bench-hot prevalidate lint proto schemas golden lock clean
+.PHONY: help tools kernels scaletest plan test test-unit test-integration test-smoke bench bench-hot prevalidate lint proto schemas golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PROFILE=$(PROFILE) SUBSTRATE=$(SUBSTRATE) DURATION=$(or $(DURATION),the profile's) can be set for scaletest and plan."
 
-scaletest: tools ## Run a scale test: install, settle, soak, judge, keep the evidence, tear down
+scaletest: tools kernels ## Run a scale test: install, settle, soak, judge, keep the evidence, tear down
 	@$(RUNNER) --profile $(PROFILE) --substrate $(SUBSTRATE) $(if $(DURATION),--duration $(DURATION))
 
 plan: $(READY) ## Show what a run would install, how long it may take and what it would cost
@@ -26,22 +26,22 @@ plan: $(READY) ## Show what a run would install, how long it may take and what i
 
 test: lint test-unit test-integration test-smoke ## Everything CI runs: lint, unit, integration, one whole smoke run
 
-test-unit: $(READY) ## Fast tests, no binaries
+test-unit: kernels ## Fast tests, no binaries
 	@$(BIN)/pytest -q tests/unit
 
-test-integration: tools ## Tests with the real binaries
+test-integration: tools kernels ## Tests with the real binaries
 	@$(BIN)/pytest -q tests/integration
 
-test-smoke: tools ## The thread: a whole run, and runs with one broken hop each
+test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke
 
-prevalidate: $(READY) ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
+prevalidate: kernels ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
 	@$(BIN)/python -m tests.prevalidate
 
 bench: tools ## Command to Ready, a KWOK cluster's footprint, kwokctl beside it, every engine shape: one JSON line each
 	@$(BIN)/python -m tests.bench $(BENCH)
 
-bench-hot: $(READY) ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes
+bench-hot: kernels ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes
 	@$(BIN)/python -m tests.bench.hot $(BENCH)
 
 lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is current
@@ -53,6 +53,9 @@ lint: $(READY) ## ruff, mypy, import-linter, helm lint, generated code is curren
 
 tools: $(READY) ## Build the real binaries, once, into the user cache
 	@$(RUNNER) tools install
+
+kernels: $(READY) ## Compile the decision engine's kernels, once, into the user cache
+	@$(BIN)/python -m bigfleet.engine.kernels build
 
 proto: $(READY) ## Generate the code of bigfleet/api from its .proto files
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. bigfleet/api/v1alpha1/*.proto

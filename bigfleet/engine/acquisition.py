@@ -106,8 +106,8 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     if (creating >= 0).any():
         kernels().credit_creating(
             short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts,
-            index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts, terms.keys,
-            terms.offsets, short.balance_of, short.balances,
+            index.sizes, profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, terms.starts,
+            terms.keys, terms.offsets, short.balance_of, short.balances,
         )  # fmt: skip
     out = np.empty(int(credits.free.sum()), np.int32)
     rank_starts, value_ranks = value_order(fleet)

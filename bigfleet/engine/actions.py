@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.core.victims import LONGEST_GRACE_SECONDS, drain_grace_seconds, priority_gap
 from bigfleet.engine.acquisition import Short
@@ -14,23 +15,25 @@ from bigfleet.engine.lazy import Lazy
 from bigfleet.engine.preemption import Preemption
 from bigfleet.engine.shrinking import Reclaims
 
+Starts = NDArray[np.uint32]
+
 
 @dataclass(frozen=True, eq=False)
 class _Ids:
     """The ids of some machines, wherever their rows go later."""
 
     arena: bytearray
-    offsets: list[int]
-    lengths: list[int]
+    offsets: Starts
+    lengths: Starts
 
     @classmethod
     def of(cls, fleet: Fleet, machines: Ints) -> "_Ids":
         texts = fleet.ids.texts
-        rows = machines.tolist()
-        return cls(texts.arena, [texts.offsets[row] for row in rows], [texts.lengths[row] for row in rows])
+        offsets, lengths = (np.frombuffer(column, np.uint32) for column in (texts.offsets, texts.lengths))
+        return cls(texts.arena, offsets[machines], lengths[machines])
 
     def __iter__(self) -> Iterator[str]:
-        for offset, length in zip(self.offsets, self.lengths, strict=True):
+        for offset, length in zip(self.offsets.tolist(), self.lengths.tolist(), strict=True):
             yield self.arena[offset : offset + length].decode("utf-8", "surrogatepass")
 
 

@@ -1,7 +1,7 @@
 """One cluster's needs in columns, and how they are arranged once it is known which gangs fold (spec/engine.md §3.8)."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,9 @@ from bigfleet.engine.dimensions import SATURATED, Dimensions, rescaled
 from bigfleet.engine.growing import Floats, Ints, Longs
 from bigfleet.engine.profiles import Profiles
 from bigfleet.engine.texts import Texts
+
+# The number of the empty group.
+NO_GROUP = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,8 @@ class Block:
         gangs = np.flatnonzero(self._class_of >= 0)
         np.minimum.at(self._class_arrivals, self._class_of[gangs], self._arrivals[gangs])
         self._fold_classes()
+        # The last verdict.
+        self._folds: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._arranged: dict[bytes, Arrangement] = {}
 
     def _fold_classes(self) -> None:
@@ -121,8 +126,17 @@ class Block:
         for group in self._group_of.tolist():
             groups.drop(group)
 
+    def expect(self, before: "Block") -> None:
+        """Arrange the needs now as they will be if gangs go on folding as they did, to save the next cycle the time."""
+        known = dict(zip(before._class_keys(), before._folds.tolist(), strict=False))
+        self.arranged(np.array([known.get(key, True) for key in self._class_keys()], np.bool_))
+
+    def _class_keys(self) -> Iterator[tuple[int, bytes]]:
+        return zip(self.class_profiles.tolist(), map(bytes, self.class_values), strict=True)
+
     def arranged(self, folds: NDArray[np.bool_]) -> Arrangement:
         """The needs when these classes fold: O(rows log rows), once for each verdict."""
+        self._folds = folds
         key = folds.tobytes()
         arrangement = self._arranged.get(key)
         if arrangement is None:
@@ -144,10 +158,8 @@ class Block:
         times = counts[:, None]
         totals = np.where(values > SATURATED // times, SATURATED, np.minimum(values, SATURATED // times) * times)
 
-        empty = self._groups.hold("")
-        self._groups.drop(empty)
         profiles = np.concatenate([self._profile_of[raw], self.class_plains[examples]])
-        groups = np.concatenate([self._group_of[raw], np.full(len(folded), empty, np.int32)])
+        groups = np.concatenate([self._group_of[raw], np.full(len(folded), NO_GROUP, np.int32)])
         wants = np.concatenate([self._aggregates[raw], totals])
         units = np.concatenate([self._min_units[raw], values])
         arrived = np.concatenate([self._arrivals[raw], arrivals[folded]])
@@ -178,7 +190,7 @@ class Block:
         return _ranks([self._profiles.fingerprints[profile] for profile in distinct.tolist()])[which]
 
     def fingerprint(self, arrangement: Arrangement, row: int) -> str:
-        return self._profiles.fingerprints[arrangement.profiles[row]]
+        return self._profiles.fingerprints[int(arrangement.profiles[row])]
 
     def group(self, arrangement: Arrangement, row: int) -> str:
         index = int(arrangement.which[row])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigfleet.engine.blocks import Arrangement
+from bigfleet.engine.blocks import NO_GROUP, Arrangement
 from bigfleet.engine.fleet import CONFIGURED, CONFIGURING, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
 from bigfleet.engine.kernels import kernels
@@ -136,8 +136,7 @@ class Credits:
         verdicts = np.zeros(int(starts[-1]), np.uint8)
         slab_starts, slab_sizes = self._slabs(folding)
         plains = np.concatenate([blocks[cluster].class_plains for cluster in folding])
-        empty = fleet.groups.find("")
-        creating = np.array([fleet.creating.get((plain, empty), -1) for plain in plains.tolist()], np.int32)
+        creating = np.array([fleet.creating.get((plain, NO_GROUP), -1) for plain in plains.tolist()], np.int32)
         kernels().folds(
             starts,
             np.concatenate([blocks[cluster].class_profiles for cluster in folding]),
@@ -179,7 +178,8 @@ class Credits:
         profile_of = np.concatenate([one.profiles for one in rows])
         group_of = np.concatenate([one.groups for one in rows])
         creating = np.full(total, -1, np.int32)
-        own_starts, own_keys, own_of = _gang_keys(rows, total)
+        keys = profile_of[gangs].astype(np.int64) << 32 | group_of[gangs]
+        own_starts, own_keys, own_of = _gang_keys(keys, gangs, owners, len(rows), total)
         if len(gangs):
             arrivals = np.concatenate([one.arrivals[one.gangs] for one in rows])
             priorities = np.concatenate([one.priorities[one.gangs] for one in rows])
@@ -196,10 +196,11 @@ class Credits:
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
         kernels().credit(
-            slab_starts, slab_sizes, position_starts, row_starts, profile_of, group_of, parked,
-            np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32),
-            own_starts, own_keys, own_of, index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of, profiles.matches,
-            kinds.allocatable_of, kinds.allocatable, kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs,
+            slab_starts, slab_sizes, position_starts, row_starts, profile_of, parked,
+            np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32), own_starts, own_keys,
+            own_of, index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of,
+            profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, profiles.same_keys,
+            profiles.buckets, kinds.costs,
             fleet.ids.labels, fleet.pools, profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
         )  # fmt: skip
@@ -235,22 +236,15 @@ class Credits:
         return index.kinds[places]
 
 
-def _gang_keys(rows: list[Arrangement], total: int) -> tuple[Longs, Longs, Ints]:
-    """The (fingerprint, group) of each cluster's gangs as sorted keys, and the place of each gang's key."""
-    keys = [np.zeros(0, np.int64)]
+def _gang_keys(keys: Longs, gangs: Ints, owners: Longs, clusters: int, total: int) -> tuple[Longs, Longs, Ints]:
+    """The distinct (fingerprint, group) keys of each cluster's gangs, sorted, and the place of each gang's key."""
+    order = np.lexsort((keys, owners))
+    keys, owners = keys[order], owners[order]
+    new = np.ones(len(keys), np.bool_)
+    new[1:] = (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])
     own_of = np.zeros(total, np.int32)
-    starts, first = [0], 0
-    for one in rows:
-        if len(one.gangs):
-            pairs = one.profiles[one.gangs].astype(np.int64) << 32 | one.groups[one.gangs]
-            distinct, which = np.unique(pairs, return_inverse=True)
-            own_of[first + one.gangs] = starts[-1] + which
-            keys.append(distinct)
-            starts.append(starts[-1] + len(distinct))
-        else:
-            starts.append(starts[-1])
-        first += len(one)
-    return np.array(starts, np.int64), np.concatenate(keys), own_of
+    own_of[gangs[order]] = np.cumsum(new) - 1
+    return np.searchsorted(owners[new], np.arange(clusters + 1)).astype(np.int64), keys[new], own_of
 
 
 def value_order(fleet: Fleet) -> tuple[Longs, Ints]:

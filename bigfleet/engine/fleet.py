@@ -49,6 +49,8 @@ class Fleet:
         self.ids = Identities()
         self.clusters = Names()
         self.groups = Texts()
+        # Whoever has no group has this one, for ever number 0.
+        self.groups.hold("")
         self.index = Index()
         # Machine columns, by row.
         self.states: Flags = np.full(0, _UNUSED, np.uint8)
@@ -401,8 +403,9 @@ class Fleet:
                     self._reorder_creating(learned)
         number = self._cluster(cluster)
         before = self.blocks.get(number)
-        self.blocks[number] = Block(cluster, needs, self.dimensions, self.profiles, self.groups)
+        block = self.blocks[number] = Block(cluster, needs, self.dimensions, self.profiles, self.groups)
         if before is not None:
+            block.expect(before)
             before.release(self.groups)
         self.change += 1
         self.needs_changed[number] = self.change

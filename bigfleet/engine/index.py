@@ -80,8 +80,11 @@ class Index:
         homes = self.home[rows]
         self._pending[rows[homes == NOWHERE]] = 0
         rows, homes = rows[homes != NOWHERE], homes[homes != NOWHERE]
-        adds = rows[np.argsort(homes, kind="stable")]
-        add_starts = np.searchsorted(np.sort(homes), np.append(touched, self._count)).astype(np.int64)
+        # By id within each home: for most segments that is their order already.
+        by_id = np.argsort(labels[rows])
+        order = by_id[np.argsort(homes[by_id], kind="stable")]
+        adds = rows[order]
+        add_starts = np.searchsorted(homes[order], np.append(touched, self._count)).astype(np.int64)
         needed = self.sizes[touched].astype(np.int64) + np.diff(add_starts)
         bound = self._end + int((needed + needed // 4 + 2).sum())
         self.rows = grown(self.rows, bound)

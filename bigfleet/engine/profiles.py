@@ -1,6 +1,7 @@
 """Profiles by fingerprint: which kinds match each, and what the phases ask of it."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.core.requirements import Profile, Requirement, WhenUnsatisfiable
 from bigfleet.engine.growing import Flags, Ints, Longs, grown
@@ -99,16 +100,14 @@ class Profiles:
         profiles, self.kind_lists = (part.astype(np.int32) for part in np.nonzero(self.matches[: len(self), :kinds]))
         self.kind_starts = np.searchsorted(profiles, np.arange(len(self) + 1)).astype(np.int64)
 
-    def _meets(self, requirement: Requirement, first: int, end: int) -> Flags:
+    def _meets(self, requirement: Requirement, first: int, end: int) -> NDArray[np.bool_]:
         """Whether each of a range of kinds meets a requirement: asked once per value."""
         key = self._kinds.keys[requirement.key]
         texts = self._kinds.values[key].texts
-        by_value = np.array(
-            [requirement.matches(lambda _key, text=text: text) for text in (*texts, None)],
-            np.uint8,
-        )
+        values: list[str | None] = [*texts, None]
+        by_value = np.array([requirement.matches({requirement.key: value}.get) for value in values], np.bool_)
         # The last entry, for machines without the attribute, is where −1 points to.
-        return by_value[self._kinds.attributes[key, first:end]].astype(np.bool_)
+        return by_value[self._kinds.attributes[key, first:end]]
 
 
 def keys_of(profile: Profile) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 # In the order of their imports.
-MODULES = ("pools", "domains", "sorting", "credit", "acquire", "victims")
+MODULES = ("pools", "chains", "domains", "sorting", "credit", "acquire", "victims")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def kernels() -> Kernels:
         # What the cache has does not suit this CPU after all.
         jit.go_plain()
         modules = [importlib.reload(importlib.import_module(f"{__name__}.{name}")) for name in MODULES]
-    _, _, sorting, credit, acquire, victims = modules
+    _, _, _, sorting, credit, acquire, victims = modules
     return Kernels(
         jit.compiled(),
         sorting.sort_by_text,

@@ -102,7 +102,7 @@ def merge_segments(
 ):  # fmt: skip
     """Bring the touched segments up to date; returns the new end of the store.
 
-    O(size of each touched segment + new rows × log new rows).
+    `adds` are sorted by segment, then id. O(size of each touched segment + new rows × log new rows).
     """
     for t in range(len(touched)):
         segment = touched[t]
@@ -116,7 +116,12 @@ def merge_segments(
                 live += 1
         first = add_starts[t]
         count = add_starts[t + 1] - first
-        if count > 1:
+        in_order = True
+        for i in range(first + 1, first + count):
+            if row_before(adds[i], adds[i - 1], bucket, penalty, kind_of, labels, costs, terms, reclamations):
+                in_order = False
+                break
+        if not in_order:
             sort_rows(adds, first, first + count, bucket, penalty, kind_of, labels, costs, terms, reclamations)
         total = live + count
         if total > rooms[segment]:

@@ -27,7 +27,7 @@ class _Locator(_CacheLocator):
 
 
 class _Impl(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # noqa: RUF012 numba's spelling
+    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 numba's spelling
 
 
 class _Cache(FunctionCache):
@@ -35,6 +35,8 @@ class _Cache(FunctionCache):
 
 
 class _NoCompiler:
+    """Stands in for numba's compiler in a process that must not compile."""
+
     def __init__(self, compiler: Any) -> None:
         self._compiler = compiler
 
@@ -47,7 +49,7 @@ class _NoCompiler:
 
 def machine_code(function: Any, signature: str, build: bool) -> Any:
     """The function in machine code: from the cache, or compiled and stored there."""
-    dispatcher = njit(nogil=True)(function)
+    dispatcher: Any = njit(nogil=True)(function)
     dispatcher._cache = _Cache(function)
     compiler = dispatcher._compiler
     if not build:

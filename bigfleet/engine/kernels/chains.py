@@ -1,0 +1,157 @@
+"""Chains: the bound machines of a cluster that none of its needs can tell apart, in keep order."""
+
+import numpy as np
+
+from bigfleet.engine.kernels.jit import helper
+from bigfleet.engine.kernels.pools import fits, is_short, subtract
+
+
+@helper
+def bound_at(position, cluster, slab_starts, slab_sizes):
+    """Where in the index a cluster's n-th bound machine is: Configured first, then Configuring."""
+    configured = slab_sizes[0, cluster]
+    if position < configured:
+        return slab_starts[0, cluster] + position
+    return slab_starts[1, cluster] + position - configured
+
+
+@helper
+def chain_up(
+    cluster, slab_starts, slab_sizes, seg_kinds, first, count, first_row, last_row, profiles, units, matches,
+    allocatable_of, allocatable, first_local, local_of, locals_, lefts, chain_of, splits, first_chain, heads,
+    chain_locals, tails, followers, at_local,
+):  # fmt: skip
+    """Chain the machines of a cluster that none of its rows can tell apart; returns (its kinds, its chains).
+
+    Position by position in keep order: `at_local` says the kind, `followers` the next of the chain.
+    """
+    found = 0
+    for position in range(count):
+        kind = seg_kinds[bound_at(position, cluster, slab_starts, slab_sizes)]
+        if local_of[kind] < 0:
+            local_of[kind] = first_local + found
+            locals_[first_local + found] = kind
+            lefts[first_local + found] = 0
+            chain_of[first_local + found] = 0
+            found += 1
+        at_local[first + position] = local_of[kind]
+        lefts[local_of[kind]] += 1
+    # Split the kinds by each row that can use some and not others.
+    chains = min(1, found)
+    for row in range(first_row, last_row):
+        if chains == found:
+            break
+        for c in range(chains):
+            splits[c, 0] = -1
+            splits[c, 1] = -1
+        number = 0
+        for local in range(first_local, first_local + found):
+            kind = locals_[local]
+            use = int(matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row))
+            c = chain_of[local]
+            if splits[c, use] < 0:
+                splits[c, use] = number
+                number += 1
+            chain_of[local] = splits[c, use]
+        chains = number
+    for local in range(first_local, first_local + found):
+        chain_of[local] += first_chain
+        chain_locals[chain_of[local]] = local
+        local_of[locals_[local]] = -1
+    for position in range(count):
+        chain = chain_of[at_local[first + position]]
+        if heads[chain] < 0:
+            heads[chain] = position
+        else:
+            followers[first + tails[chain - first_chain]] = position
+        tails[chain - first_chain] = position
+    return found, chains
+
+
+@helper
+def find_useful(
+    row, first_chain, last_chain, chain_locals, locals_, profiles, units, matches, allocatable_of, allocatable, useful
+):
+    """The chains whose machines the row can use; returns how many."""
+    count = 0
+    for chain in range(first_chain, last_chain):
+        kind = locals_[chain_locals[chain]]
+        if matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row):
+            useful[count] = chain
+            count += 1
+    return count
+
+
+@helper
+def fill_plain(
+    row, number, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, allocatable_of,
+    allocatable, missing, credited,
+):  # fmt: skip
+    """Claim the first machine of any useful chain until the row is met (spec/engine.md §3.9, ADR-0045)."""
+    while is_short(missing, row):
+        best, chain = -1, -1
+        for i in range(n_useful):
+            head = heads[useful[i]]
+            while head >= 0 and holders[first + head] >= 0:
+                head = followers[first + head]
+            heads[useful[i]] = head
+            if head >= 0 and (best < 0 or head < best):
+                best, chain = head, useful[i]
+        if best < 0:
+            return
+        heads[chain] = followers[first + best]
+        claim(
+            row, number, first + best, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited
+        )
+
+
+@helper
+def claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited):
+    """A bound machine serves the row."""
+    local = at_local[place]
+    holders[place] = number
+    lefts[local] -= 1
+    credited[row] += 1
+    subtract(missing, row, allocatable, allocatable_of[locals_[local]])
+
+
+@helper
+def claim_others(
+    row, number, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, key, domain, attributes,
+    members, allocatable_of, allocatable, missing, credited,
+):  # fmt: skip
+    """Claim any machine of the gang's domain, in keep order, until the gang is met."""
+    count = 0
+    for i in range(n_useful):
+        position = heads[useful[i]]
+        while position >= 0:
+            kind = locals_[at_local[first + position]]
+            if holders[first + position] < 0 and attributes[key, kind] == domain:
+                members[count] = position
+                count += 1
+            position = followers[first + position]
+    members[:count].sort()
+    for i in range(count):
+        if not is_short(missing, row):
+            return
+        place = first + members[i]
+        claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited)
+
+
+@helper
+def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, gang_keys, own_heads,
+               own_tails, own_followers):  # fmt: skip
+    """Chain each gang's own machines: acquired for its fingerprint and its group (ADR-0051).
+
+    `gang_keys` are the keys of the cluster's gangs, sorted.
+    """
+    for position in range(count):
+        machine = seg_rows[bound_at(position, cluster, slab_starts, slab_sizes)]
+        key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])
+        i = np.searchsorted(gang_keys, key)
+        if i < len(gang_keys) and gang_keys[i] == key:
+            if own_heads[i] < 0:
+                own_heads[i] = position
+            else:
+                own_followers[first + own_tails[i]] = position
+            own_tails[i] = position
