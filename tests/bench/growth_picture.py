@@ -69,7 +69,10 @@ def _panel(
         ]
         ends[case] = y(points[-1]["ms"][case]) + 4
     for case, height in _apart(ends).items():
-        parts.append(_text(_PANEL_WIDTH + 8, height, f"{case} {exponents[case]:.1f}", "start", _COLOURS[case]))
+        # A zero has no sign.
+        parts.append(
+            _text(_PANEL_WIDTH + 8, height, f"{case} {round(exponents[case], 1) + 0.0:.1f}", "start", _COLOURS[case])
+        )
     return "".join(parts)
 
 
