@@ -7,14 +7,18 @@ from scaletest.run.gates import INFORMATIONAL, Gate
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 _WINDOW = "120s"
-_OUTCOMES = {
+OUTCOMES = {
     "no_session": "the stream to the operator was gone",
-    "transition_error": "the machine was not in the state that the action wanted",
+    "transition_raced_to_idle": "the provider rolled the machine back",
+    "transition_error": "the machine failed on its way",
     "blob_error": "no bootstrap blob came back",
-    "configure_error": "the provider refused or failed",
-    "timeout": "the machine's node never reported",
-    "ctx_canceled": "the shard was stopped meanwhile",
+    "provider_error": "the provider refused or failed",
+    "ctx_canceled": "nobody answered in time",
     "fenced": "another shard has taken over: this one is a zombie, do not retry",
+    "stale_state": "the machine was not in the state that the action wanted",
+    "inventory_miss": "the machine was gone",
+    "missing_profile": "nobody knew its need any more",
+    "other": "the shard's log says why",
 }
 # Below this nobody starves.
 _SLOW_SECONDS = 5.0
@@ -33,7 +37,7 @@ def attribution(outcomes: Mapping[str, float], figures: Mapping[str, float | Non
     bad = {outcome: count for outcome, count in outcomes.items() if outcome != "success" and count >= 1}
     if bad:
         worst = max(bad, key=lambda outcome: bad[outcome])
-        meaning = f" ({_OUTCOMES[worst]})" if worst in _OUTCOMES else ""
+        meaning = f" ({OUTCOMES[worst]})" if worst in OUTCOMES else ""
         return f"{sum(bad.values()):.0f} Bootstraps of the last two minutes failed, most of them as {worst}{meaning}"
     configure, request = figures.get("configure") or 0.0, figures.get("request") or 0.0
     if configure > _SLOW_SECONDS:

@@ -1,10 +1,11 @@
 """Where time or success is lost when everything flows (spec/harness.md, Appendix C)."""
 
-from scaletest.run.attribution import attribution
+from bigfleet.shard.metrics import Outcome
+from scaletest.run.attribution import OUTCOMES, attribution
 
 
 def test_failed_bootstraps_come_first_and_say_what_their_outcome_means() -> None:
-    sentence = attribution({"success": 50, "no_session": 9, "timeout": 2}, {"configure": 60.0})
+    sentence = attribution({"success": 50, "no_session": 9, "ctx_canceled": 2}, {"configure": 60.0})
     assert sentence == (
         "11 Bootstraps of the last two minutes failed, most of them as no_session (the stream to the operator was gone)"
     )
@@ -27,3 +28,7 @@ def test_late_nodes_point_at_the_node_creator() -> None:
 
 def test_nothing_is_blamed_when_nothing_stands_out() -> None:
     assert attribution({"success": 5}, {"configure": 1.0, "request": None}) == ""
+
+
+def test_every_way_a_bootstrap_can_fail_is_explained() -> None:
+    assert OUTCOMES.keys() == {outcome.value for outcome in Outcome} - {"success"}
