@@ -41,15 +41,19 @@ class Recorder:
             while True:
                 assigning = self._random.random() < 0.6
                 called = time.monotonic()
-                if assigning:
-                    answer = await self._answer(client, "AssignDomain", assignment(domain, shard))
-                else:
-                    answer = await self._answer(client, "UnassignDomain", unassignment(domain))
-                if answer:
-                    self.histories[domain].append(
-                        Operation("assign" if assigning else "unassign", called, time.monotonic(), answer, shard)
-                    )
-                    self.acknowledged += answer == "ok"
+                # A write that is under way when the test ends may still take effect.
+                answer = UNCLEAR
+                try:
+                    if assigning:
+                        answer = await self._answer(client, "AssignDomain", assignment(domain, shard))
+                    else:
+                        answer = await self._answer(client, "UnassignDomain", unassignment(domain))
+                finally:
+                    if answer:
+                        self.histories[domain].append(
+                            Operation("assign" if assigning else "unassign", called, time.monotonic(), answer, shard)
+                        )
+                self.acknowledged += answer == "ok"
                 await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             await client.close()

@@ -147,7 +147,7 @@ async def test_seeded_machines_wait_for_their_node_and_are_left_out_of_the_confi
 async def test_a_withdrawn_demand_drains_through_the_operator(tmp_path: Path) -> None:
     async with (
         provider_at(tmp_path, fleet_of(IDLE)) as provider,
-        shard_at(tmp_path, provider, cycle_interval_seconds=0.2) as shard,
+        shard_at(tmp_path, provider, cycle_interval_seconds=0.2, reclaim_after_seconds=0.5) as shard,
         cluster_at(shard, provider) as cluster,
     ):
         await cluster.roll_up(small_need(machines=1))
