@@ -1,7 +1,8 @@
 """Takes machines away: steadily during the soak, at the rates that faults set, or at once when somebody asks."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -18,6 +19,8 @@ from bigfleet.provider.run_phase import SOAK, RunPhase
 # The number of Configured machines, and with it the rate, is looked at no less often than this.
 _STEP_SECONDS = 1.0
 _HOUR_SECONDS = 3600.0
+# A machine is lost only when its shard has had time to see it Configured: lost before, it would be a failed Bootstrap.
+_KNOWN_AFTER_SECONDS = 3.0
 # A whole event that is short of 1 by a rounding error is due; waiting for the rest could take for ever.
 _ROUNDING = 1e-9
 
@@ -132,14 +135,18 @@ class Losses:
             await phase.until(SOAK)
             pacer = Pacer()
             before = loop.time()
+            configured_since = dict.fromkeys(self._inventory.ids(MachineState.CONFIGURED), -math.inf)
             while True:
                 per_second = self._rate_per_second * len(self._inventory.ids(MachineState.CONFIGURED))
                 await phase.changes_within(min(_STEP_SECONDS, pacer.seconds_to_next(per_second)))
                 if phase.name != SOAK:
                     break
                 now = loop.time()
+                here = self._inventory.ids(MachineState.CONFIGURED)
+                configured_since = {machine_id: configured_since.get(machine_id, now) for machine_id in here}
+                known = {one for one, since in configured_since.items() if now - since >= _KNOWN_AFTER_SECONDS}
                 for _ in range(pacer.due(now - before, per_second)):
-                    self._lose_one()
+                    self._lose_one(known)
                 before = now
 
     async def by_fault_rates(self) -> None:
@@ -165,8 +172,9 @@ class Losses:
                     self._strikes.interrupt(self._spot_random.choices(machines, weights)[0])
             before = now
 
-    def _lose_one(self) -> None:
-        if self._strike_one(self._configured(), self._random, self._strikes.lose):
+    def _lose_one(self, known: Collection[str]) -> None:
+        candidates = [machine for machine in self._configured() if machine.id in known]
+        if self._strike_one(candidates, self._random, self._strikes.lose):
             self._lost.inc()
 
     def _strike_one(
