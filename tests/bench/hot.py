@@ -82,9 +82,10 @@ def main(arguments: Sequence[str]) -> int:
         measured[shape] = figures
         lines += judged
         _emit(judged, raw, figures)
+        if options.store:
+            write_baseline(baseline.replaced(measured))
     sys.stderr.write("\n".join(["", *table(lines), "", *summary(lines, baseline)]) + "\n")
     if options.store:
-        write_baseline(baseline.replaced(measured))
         return 0
     return int(any(line.regressed for line in lines))
 
