@@ -10,6 +10,7 @@ _BURST = 1.1
 # Together they ask for this part of the fleet.
 _URGENT = 0.2
 _URGENT_EVERY = 5
+_MOST_TO_PREEMPT = 1_000_000
 
 
 def _nothing(_stand: Stand, _turn: int) -> None:
@@ -59,6 +60,11 @@ CASES: dict[str, Callable[[Stand, int], None]] = {
     "preemption": _preemption,
     "cold": _cold,
 }
+
+
+def cases_of(machines: int) -> tuple[str, ...]:
+    """The cases for a fleet of this size: to come back from a preemption takes millions of machines half an hour."""
+    return tuple(case for case in CASES if case != "preemption" or machines <= _MOST_TO_PREEMPT)
 
 
 def _some_rows(stand: Stand, ordinal: int, turn: int) -> frozenset[int]:

@@ -20,6 +20,7 @@ from tests.bench.baseline import (
     timing_of,
     write_baseline,
 )
+from tests.bench.cases import cases_of
 from tests.bench.fleets import SHAPES
 from tests.bench.one_shape import build_kernels, measure_apart
 from tests.bench.provenance import provenance
@@ -70,21 +71,23 @@ def main(arguments: Sequence[str]) -> int:
     measured: dict[str, ShapeFigures] = {}
     lines: list[Line] = []
     for shape in shapes:
-        raw = measure_apart(SHAPES[shape], quick=options.quick)
+        cases = cases_of(SHAPES[shape].machines)
+        raw = measure_apart(SHAPES[shape], cases, options.quick)
         figures = _figures(raw)
         judged = judge(shape, raw, figures, baseline)
         if not options.store and any(line.regressed for line in judged):
             # A busy neighbour is more likely than a regression: look again before saying so.
             sys.stderr.write(f"{shape}: looks slower than the baseline, measured once more\n")
-            again = measure_apart(SHAPES[shape], quick=options.quick)
+            again = measure_apart(SHAPES[shape], cases, options.quick)
             figures = _both(figures, _figures(again))
             judged = judge(shape, raw, figures, baseline)
         measured[shape] = figures
         lines += judged
         _emit(judged, raw, figures)
+        if options.store:
+            write_baseline(baseline.replaced(measured))
     sys.stderr.write("\n".join(["", *table(lines), "", *summary(lines, baseline)]) + "\n")
     if options.store:
-        write_baseline(baseline.replaced(measured))
         return 0
     return int(any(line.regressed for line in lines))
 

@@ -23,7 +23,7 @@ _ROUNDS = 3
 _WARM_UP = Shape("warm-up", clusters=2, machines=600, rows=30, plain_machines=20)
 
 
-def measure_apart(shape: Shape, cases: Sequence[str] = tuple(CASES), quick: bool = False) -> dict[str, Any]:
+def measure_apart(shape: Shape, cases: Sequence[str], quick: bool = False) -> dict[str, Any]:
     """All figures of one shape, from a process that does nothing else. `quick` disturbs the fleet once in a round."""
     words = json.dumps([asdict(shape), list(cases), quick])
     result = subprocess.run([sys.executable, "-m", __name__, words], stdout=subprocess.PIPE, text=True, check=True)
@@ -54,6 +54,8 @@ def _measure(shape: Shape, cases: Sequence[str], quick: bool) -> dict[str, Any]:
     load_seconds = time.perf_counter() - began
     _say(shape, f"settling (loaded in {load_seconds:.1f} s)")
     cycles = stand.settle()
+    with stand.notes_aside():
+        grown = _resident_bytes() - before
     figures: dict[str, Any] = {
         "shape": shape.name,
         "machines": stand.machines,
@@ -62,7 +64,7 @@ def _measure(shape: Shape, cases: Sequence[str], quick: bool) -> dict[str, Any]:
         "bound": len(stand.bound),
         "settle_cycles": cycles,
         "load_seconds": round(load_seconds, 2),
-        "bytes_per_machine": round((_resident_bytes() - before) / stand.machines, 1),
+        "bytes_per_machine": round(grown / stand.machines, 1),
         "cases": {},
     }
     for name in cases:

@@ -1,8 +1,10 @@
 """The test stand: an engine, a fleet, and a provider that does at once what was decided, between the timed cycles."""
 
 import gc
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from bigfleet.core.machines import UNASSIGNED, CapacityType, Machine, MachineState
@@ -44,6 +46,16 @@ class Stand:
     def bound(self) -> list[str]:
         """Ids of the Configured machines."""
         return list(self._bound)
+
+    @contextmanager
+    def notes_aside(self) -> Iterator[None]:
+        """For as long as memory is looked at, the stand's own notes are in a file: they are not the engine's."""
+        with tempfile.TemporaryFile("w+") as file:
+            file.writelines(f"{machine_id}\n" for machine_id in self._bound)
+            self._bound = {}
+            yield
+            file.seek(0)
+            self._bound = {line.rstrip("\n"): None for line in file}
 
     @property
     def machines(self) -> int:

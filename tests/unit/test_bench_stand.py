@@ -64,6 +64,13 @@ def test_after_every_case_the_fleet_comes_back_to_rest_with_all_its_machines(sta
     assert len(stand.bound) == pytest.approx(bound, rel=0.1)
 
 
+def test_the_stands_own_notes_can_be_put_aside(stand: Stand) -> None:
+    bound = stand.bound
+    with stand.notes_aside():
+        assert stand.bound == []
+    assert stand.bound == bound
+
+
 def test_the_same_turn_is_the_same_disturbance() -> None:
     histories = []
     for _ in range(2):
