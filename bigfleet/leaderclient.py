@@ -20,6 +20,7 @@ from bigfleet.security.files import IdentityPaths
 NOT_LEADER = "not leader"
 LEADER_HEADER = "bigfleet-leader"
 
+_DOES_NOT_LEAD = "does not lead"
 _CONNECT_SECONDS = 2.0
 _WHY_SECONDS = 0.2
 _PREAMBLE = re.compile(r"^failed to connect to all addresses; last error: \w+: (ipv[46]:\S+: )?")
@@ -35,7 +36,10 @@ class CoordinatorError(Exception):
 
 
 class NoLeader(CoordinatorError):
-    pass
+    @property
+    def may_pass(self) -> bool:
+        """Somebody answered that it does not lead: an election ends, so asking again soon is worth it."""
+        return any(what.startswith(_DOES_NOT_LEAD) for what in self.tried.values())
 
 
 class Unclear(CoordinatorError):
@@ -82,7 +86,7 @@ class LeaderClient:
                 details = error.details() or ""
                 if error.code() == grpc.StatusCode.FAILED_PRECONDITION and details == NOT_LEADER:
                     hint = _hint(error)
-                    tried[address] = f"does not lead; {hint or 'nobody'} does"
+                    tried[address] = f"{_DOES_NOT_LEAD}; {hint or 'nobody'} does"
                     if hint and (self._follow_strangers or hint in self._addresses):
                         waiting.insert(0, hint)
                 elif error.code() in _TRANSIENT:

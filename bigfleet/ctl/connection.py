@@ -1,20 +1,26 @@
 """Where the coordinators are and who we are: from flags, then from the environment."""
 
 import argparse
+import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from bigfleet.ctl.errors import CtlError, UsageError, from_coordinators, from_rpc
 from bigfleet.ctl.flags import DEFAULT_COORDINATOR
-from bigfleet.leaderclient import CoordinatorError, LeaderClient
+from bigfleet.leaderclient import CoordinatorError, LeaderClient, NoLeader
 from bigfleet.security.credentials import channel
 from bigfleet.security.files import IdentityFiles, IdentityPaths
+
+_ELECTION_SECONDS = 5.0
+_ASK_AGAIN_SECONDS = 0.1
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -52,20 +58,25 @@ class Leader:
         await self._call(method, request, again=False)
 
     async def channel(self) -> grpc.aio.Channel:
-        try:
-            return await self._client.find(self._timeout)
-        except CoordinatorError as error:
-            raise from_coordinators(error) from error
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc(error) from error
+        return await self._patiently(lambda: self._client.find(self._timeout))
 
     async def _call(self, method: str, request: Any, *, again: bool) -> Any:
-        try:
-            return await self._client.call(method, request, self._timeout, again=again)
-        except CoordinatorError as error:
-            raise from_coordinators(error) from error
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc(error) from error
+        return await self._patiently(lambda: self._client.call(method, request, self._timeout, again=again))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """What `ask` brings. While nobody leads nothing is done, so asking again through an election is safe."""
+        until = time.monotonic() + min(self._timeout, _ELECTION_SECONDS)
+        while True:
+            try:
+                return await ask()
+            except NoLeader as error:
+                if not error.may_pass or time.monotonic() > until:
+                    raise from_coordinators(error) from error
+                await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            except CoordinatorError as error:
+                raise from_coordinators(error) from error
+            except grpc.aio.AioRpcError as error:
+                raise from_rpc(error) from error
 
 
 def connection_of(options: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> Connection:
