@@ -54,7 +54,7 @@ class ControlPlaneOptions:
     # 0: kwok keeps no Node leases, which are most of an idle cluster's work.
     node_lease_seconds: int = 0
     # The apiserver's soft memory limit; below its live heap (about 400 MiB at 2,500 Pods) it burns CPU.
-    apiserver_memory_mib: int = 400
+    apiserver_memory_mib: int = 900
     # The longest pause between two attempts to schedule a Pod; 0: Kubernetes' own 10 s. Never lower it to pass a gate:
     # it is a lever for density alone.
     scheduler_pod_max_backoff_seconds: int = 0

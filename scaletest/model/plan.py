@@ -226,7 +226,7 @@ class Plan:
                 "apiserverExtraFlags": list(self.substrate.apiserver.extra_flags),
                 "sharedVolumeSizeLimit": kwok_pod.shared_volume_size_limit,
                 "resources": kwok_pod.model_dump(include={"requests", "limits"}, by_alias=True),
-                "apiserverMemoryMiB": max(400, 200 + self.geometry.pods_per_cluster * 8 // 100),
+                "apiserverMemoryMiB": self._apiserver_memory_mib,
             },
             "shard": {"replicas": self.geometry.shards} | ({} if embedded else {"resources": self._shard_resources}),
             "prometheus": {} if embedded else {"resources": self._prometheus_resources},
@@ -235,6 +235,12 @@ class Plan:
             "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_defaults=True),
             "seeding": self.seeding.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
+
+    @property
+    def _apiserver_memory_mib(self) -> int:
+        """Twice the live heap of such an apiserver. It is a backstop: at its live heap it would do little but collect
+        garbage."""
+        return 500 + self.geometry.pods_per_cluster * 16 // 100
 
     @property
     def _shard_resources(self) -> dict[str, Any]:
