@@ -167,8 +167,13 @@ class Children:
         child.ended.add_done_callback(lambda _: self._note_death(child))
         return child
 
+    async def retire(self, child: Child) -> None:
+        """Stop one process on purpose; the group goes on without it."""
+        self._children.remove(child)
+        await child.stop(self._stop_grace_seconds)
+
     def _note_death(self, child: Child) -> None:
-        if not self._first_death.done():
+        if child in self._children and not self._first_death.done():
             self._first_death.set_result(child)
 
     async def during(self, work: Awaitable[T]) -> T:

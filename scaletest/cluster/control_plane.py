@@ -15,10 +15,10 @@ from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import CRDS
 from scaletest.cluster import flags
 from scaletest.cluster.canary import fly_canary
-from scaletest.cluster.children import Children
+from scaletest.cluster.children import Child, Children
 from scaletest.cluster.endpoints import Endpoints
 from scaletest.cluster.forks import in_a_copy
-from scaletest.cluster.markers import READY_MARKER
+from scaletest.cluster.markers import FILL_MARKER, READY_MARKER
 from scaletest.cluster.memory import give_back
 from scaletest.cluster.pki import Pki
 from scaletest.cluster.polling import poll
@@ -53,11 +53,14 @@ class ControlPlaneOptions:
     storage: str = "etcd"
     # 0: kwok keeps no Node leases, which are most of an idle cluster's work.
     node_lease_seconds: int = 0
-    # The apiserver's soft memory limit; below its live heap (about 400 MiB at 2,500 Pods) it burns CPU.
+    # The apiserver's soft memory limit; near its live heap (about 450 MiB at 2,500 Pods) it burns CPU.
     apiserver_memory_mib: int = 900
     # The longest pause between two attempts to schedule a Pod; 0: Kubernetes' own 10 s. Never lower it to pass a gate:
     # it is a lever for density alone.
     scheduler_pod_max_backoff_seconds: int = 0
+    # Once the canary is bound, let kube-scheduler rest until the load-driver has bound the first fill. It would try
+    # every Pod twice, without a node and then too late, and that is much of a fill's work.
+    rest_scheduler: bool = False
     # Passed to kube-apiserver as it is (the substrate's apiserver.extraFlags); may be repeated.
     apiserver_extra_flag: tuple[str, ...] = ()
 
@@ -92,17 +95,26 @@ async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
             options.metrics_addr, registry, ready=marker.exists, refresh=exporter.refresh
         )
         try:
-            await _bring_up(options, site, endpoints, children)
+            scheduler = await _bring_up(options, site, endpoints, children)
+            filled = options.shared_dir / FILL_MARKER
+            resting = options.rest_scheduler and not filled.exists()
+            if resting:
+                await children.retire(scheduler)
             give_back()
             marker.touch()
             log.info("control plane is ready", server=site.api_url)
+            if resting:
+                await children.during(poll(partial(_is_there, filled)))
+                await _start_scheduler(options, site, children)
+                log.info("kube-scheduler is back: the first fill is bound")
             await children.during(daemon.watch_loop_lag(registry))
         finally:
             marker.unlink(missing_ok=True)
             await metrics.cleanup()
 
 
-async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> None:
+async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> Child:
+    """Start everything, in order. Returns kube-scheduler."""
     await children.start(flags.storage(site, options.storage))
     if options.storage == "etcd":
         await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _STORAGE_SECONDS)
@@ -113,12 +125,9 @@ async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: E
     )
     await children.until(partial(endpoints.answer, f"{site.api_url}/readyz"), "kube-apiserver ready", _API_SECONDS)
 
-    config = flags.scheduler_configuration(site, options.scheduler_pod_max_backoff_seconds)
-    config_file = options.shared_dir / "scheduler.yaml"
-    write_file(config_file, yaml.safe_dump(config).encode(), mode=0o600)
     await children.start(flags.kwok(site, options.node_lease_seconds))
     await children.start(flags.controller_manager(site))
-    await children.start(flags.scheduler(site, config_file))
+    scheduler = await _start_scheduler(options, site, children)
     async with KubeClient(site.pki.admin(), user_agent="scaletest-control-plane") as client:
         await children.within(_CRDS_SECONDS, "CRDs established", apply_crds(client))
         for name, url in (
@@ -133,6 +142,14 @@ async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: E
         if not bound.exists():
             await children.within(_CANARY_SECONDS, "canary Pod bound and running", fly_canary(client))
             bound.touch()
+    return scheduler
+
+
+async def _start_scheduler(options: ControlPlaneOptions, site: flags.Site, children: Children) -> Child:
+    config = flags.scheduler_configuration(site, options.scheduler_pod_max_backoff_seconds)
+    config_file = options.shared_dir / "scheduler.yaml"
+    write_file(config_file, yaml.safe_dump(config).encode(), mode=0o600)
+    return await children.start(flags.scheduler(site, config_file))
 
 
 async def _is_there(path: Path) -> bool:

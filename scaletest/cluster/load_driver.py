@@ -48,6 +48,8 @@ class LoadDriverOptions:
     profile: Path
     # Written when the demand exists as CapacityRequests.
     demand_ready_file: Path
+    # Written when our share of the first fill is bound; kube-scheduler may wait for it.
+    fill_bound_file: Path
     # The pod's ServiceAccount, to watch the run's phase with; None: no run to watch, so no churn and no steady figures.
     service_account_dir: Path | None = None
 
@@ -88,6 +90,7 @@ class LoadDriver:
         self._profile = profile
         self._ordinal = ordinal_of(options.cluster_id)
         self._ready_file = options.demand_ready_file
+        self._bound_file = options.fill_bound_file
         drawn = draw_demand(profile.archetypes, profile.target, profile.seed, self._ordinal)
         self._workloads = list(drawn.workloads())
         self._target = drawn.pods
@@ -134,8 +137,8 @@ class LoadDriver:
         for workload in self._workloads:
             await self._demand.create(workload)
         await self._built.wait()
-        self._ready_file.touch()
         log.info("demand is built", capacity_requests=len(self._requests))
+        self._ready_file.touch()
         if first := self._bound_by_us():
             async with self._nodes() as nodes:
                 names = {workload.name for workload in first}
@@ -145,6 +148,7 @@ class LoadDriver:
                     nodes,
                     self._pre_bind,
                 )
+        self._bound_file.touch()
         for workload in surplus(self._profile, self._ordinal):
             await self._demand.create(workload)
         self._metrics.enter("steady")

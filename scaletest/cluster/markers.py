@@ -4,3 +4,5 @@
 READY_MARKER = "apiserver-ready"
 # Made when the demand exists as CapacityRequests.
 DEMAND_MARKER = "demand-ready"
+# Made when the load-driver has bound its share of the first fill; kube-scheduler may rest until then.
+FILL_MARKER = "first-fill-bound"

@@ -1,9 +1,10 @@
 """The first fill, bound by the load-driver itself: seeded machines get the Pods they were seeded for (ADR-0035).
 
-kube-scheduler binds at the same time. A Pod that it was faster with is left where it is.
+kube-scheduler rests meanwhile (control_plane.py). A Pod that it bound all the same is left where it is.
 """
 
 import asyncio
+import math
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Protocol
@@ -20,8 +21,9 @@ from scaletest.model.fleet import ARCHETYPE_LABEL
 
 _POLL_SECONDS = 1.0
 _IN_FLIGHT = 64
-# Without a new minimum of unbound Pods for so long, the rest is left to kube-scheduler.
+# Without a new minimum of unbound Pods for so long, the rest is left to kube-scheduler; sooner when it is only a tenth.
 _PLATEAU_SECONDS = 60.0
+_LAST_TENTH_SECONDS = 15.0
 _LONGEST_SECONDS = 45 * 60.0
 
 Binding = tuple[str, str]
@@ -128,7 +130,7 @@ async def pre_bind(
     """Bind until none of the workloads' Pods waits, or no more come down for a while."""
     loop = asyncio.get_running_loop()
     began = last_progress = loop.time()
-    least: float = float("inf")
+    least = math.inf
     # Where Pods are that the watch still shows as waiting: their room is taken.
     bound: dict[str, str] = {}
 
@@ -138,9 +140,10 @@ async def pre_bind(
     while (unbound := sum(not pod["node"] for pod in seen())) and loop.time() - began < _LONGEST_SECONDS:
         if unbound < least:
             least, last_progress = unbound, loop.time()
-        elif loop.time() - last_progress > _PLATEAU_SECONDS:
-            break
         current = seen()
+        patience = _LAST_TENTH_SECONDS if unbound < len(current) / 10 else _PLATEAU_SECONDS
+        if loop.time() - last_progress > patience:
+            break
         uids = {pod["name"]: pod["uid"] for pod in current}
         for pod, node in await bind_all(plan_bindings(workloads, current, nodes), nodes, bind):
             bound[uids[pod]] = node

@@ -59,6 +59,7 @@ class ReExport(Collector):
             if clock() < self._fresh_until:
                 return
             running = {child.name for child in self._children}
+            self._up.update(dict.fromkeys(self._sources.keys() - running, 0))
             await asyncio.gather(*(self._scrape(process) for process in self._sources if process in running))
             self._fresh_until = clock() + _FRESH_SECONDS
 

@@ -15,7 +15,7 @@ from scaletest.cluster import load_driver, node_creator
 from scaletest.cluster.children import Children
 from scaletest.cluster.forks import Fork, fork_all
 from scaletest.cluster.load_driver import LoadDriverOptions
-from scaletest.cluster.markers import DEMAND_MARKER, READY_MARKER
+from scaletest.cluster.markers import DEMAND_MARKER, FILL_MARKER, READY_MARKER
 from scaletest.cluster.node_creator import NodeCreatorOptions
 from scaletest.model.draw import ordinal_of
 
@@ -128,6 +128,7 @@ def load_driver_options(options: WorkloadOptions) -> LoadDriverOptions:
         metrics_addr=_address(options, LOAD_DRIVER_PORT),
         profile=options.load_profile,
         demand_ready_file=options.shared_dir / DEMAND_MARKER,
+        fill_bound_file=options.shared_dir / FILL_MARKER,
         service_account_dir=options.service_account_dir,
     )
 

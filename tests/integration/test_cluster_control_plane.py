@@ -84,7 +84,7 @@ def tools() -> Iterator[None]:
 def launch(command: str, shared_dir: Path, pod_ip: str, log: Path, **flags: object) -> Container:
     """Start a process of `scaletest-cluster`; its output goes to `log`."""
     flags |= {"pod_ip": pod_ip, "shared_dir": shared_dir}
-    rendered = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    rendered = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in flags.items()]
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "scaletest.cluster.cli", command, *rendered], stdout=output, stderr=output
@@ -124,6 +124,10 @@ def stop(container: Container) -> None:
 
 def program_of(pid: int) -> str:
     return Path(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]).name
+
+
+def programs_of(container: Container) -> set[str]:
+    return {program_of(pid) for pid in container.children()}
 
 
 def is_alive(pid: int) -> bool:
@@ -280,8 +284,8 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
     size = Size(resources={"cpu": "100m"})
     archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
     profile = LoadProfile(target=6, churn_per_minute=30, archetypes=(archetype,))
-    ready_file = tmp_path / "demand-ready"
-    options = LoadDriverOptions("kwok-cluster-0", Path("unused"), "", Path("unused"), ready_file)
+    unused, ready_file = Path("unused"), tmp_path / "demand-ready"
+    options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, tmp_path / "first-fill-bound")
     registry = CollectorRegistry()
     driver = LoadDriver(client, profile, options, registry)
 
@@ -353,16 +357,23 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
 
 async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(tmp_path: Path) -> None:
     shared_dir, pod_ip = tmp_path / "shared", "127.81.0.2"
-    first = start(shared_dir, pod_ip)
-    workload = start_workload(shared_dir, pod_ip, tmp_path, pods=5)
+    first = start(shared_dir, pod_ip, rest_scheduler=True)
+    workload = None
     try:
         await first.until_ready()
+        assert programs_of(first) == set(PROCESSES) - {"kube-scheduler"}
+        workload = start_workload(shared_dir, pod_ip, tmp_path, pods=5)
 
         async def demand_is_built() -> bool:
             assert workload.process.poll() is None, workload.log.read_text()
             return "all processes run" in workload.log.read_text()
 
         await eventually(demand_is_built, 60)
+
+        async def scheduler_is_back() -> bool:
+            return programs_of(first) == set(PROCESSES)
+
+        await eventually(scheduler_is_back)
         (apiserver,) = [pid for pid in first.children() if program_of(pid) == "kube-apiserver"]
         os.kill(apiserver, signal.SIGKILL)
         assert await first.exit_code() == 1
@@ -371,12 +382,12 @@ async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in
         assert "\nkube-apiserver | " in lines and "\netcd | " in lines
         assert not first.marker.exists()
 
-        second = start(shared_dir, pod_ip, node_lease_seconds=40)
+        second = start(shared_dir, pod_ip, node_lease_seconds=40, rest_scheduler=True)
         try:
             await second.until_ready()
             await _is_as_it_was(second, workload)
+            assert programs_of(second) == set(PROCESSES)  # the fill of its former life is bound: nothing to rest for
             children = second.children()
-            assert {program_of(pid) for pid in children} == set(PROCESSES)
             second.process.terminate()
             assert await second.exit_code() == 0
             assert not any(is_alive(pid) for pid in children)
@@ -385,7 +396,8 @@ async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in
             stop(second)
     finally:
         stop(first)
-        stop(workload)
+        if workload:
+            stop(workload)
 
 
 async def _is_as_it_was(cluster: Container, workload: Container) -> None:

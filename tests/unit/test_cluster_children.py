@@ -117,6 +117,16 @@ async def test_a_process_that_ignores_sigterm_is_killed_after_the_grace() -> Non
     assert not is_alive(child.pid)
 
 
+async def test_a_retired_process_is_missed_by_nobody() -> None:
+    async with Children() as children:
+        retired = await children.start(shell("retired", STAYS))
+        stays = await children.start(shell("stays", STAYS))
+        await children.retire(retired)
+        assert not is_alive(retired.pid)
+        await children.during(asyncio.sleep(0.1))
+        assert list(children) == [stays]
+
+
 async def test_nice_lowers_a_process() -> None:
     async with Children(write=lambda _: None) as children:
         child = await children.start(shell("meek", STAYS, nice=7))
