@@ -34,6 +34,9 @@ class Arrangement:
     arrivals: Floats
     # The rows that are gangs.
     gangs: Ints
+    # The distinct (fingerprint, group) keys of the rows, sorted, and which of them each row has.
+    own_keys: Longs
+    own_of: Ints
     # How many gangs each folded need stands for.
     folded: Longs
 
@@ -170,17 +173,20 @@ class Block:
         priorities = self._profiles.priorities[profiles]
         order = np.lexsort((which, self._group_ranks(groups), self._profile_ranks(profiles), arrived, -priorities))
         units = np.where(units > 0, units, wants > 0).astype(np.int64)
-        profiles = profiles[order].astype(np.int32)
+        profiles, groups = profiles[order].astype(np.int32), groups[order].astype(np.int32)
+        own_keys, own_of = np.unique(profiles.astype(np.int64) << 32 | groups, return_inverse=True)
         return Arrangement(
             self,
             which[order],
             profiles,
-            groups[order].astype(np.int32),
+            groups,
             np.ascontiguousarray(wants[order]),
             np.ascontiguousarray(units[order]),
             priorities[order],
             arrived[order],
             np.flatnonzero(self._profiles.same_keys[profiles] >= 0).astype(np.int32),
+            own_keys,
+            own_of.astype(np.int32),
             np.concatenate([np.zeros(len(raw), np.int64), counts])[order],
         )
 

@@ -178,8 +178,9 @@ class Credits:
         profile_of = np.concatenate([one.profiles for one in rows])
         group_of = np.concatenate([one.groups for one in rows])
         creating = np.full(total, -1, np.int32)
-        keys = profile_of[gangs].astype(np.int64) << 32 | group_of[gangs]
-        own_starts, own_keys, own_of = _gang_keys(keys, gangs, owners, len(rows), total)
+        own_starts = np.cumsum([0] + [len(one.own_keys) for one in rows]).astype(np.int64)
+        own_keys = np.concatenate([one.own_keys for one in rows])
+        own_of = np.concatenate([one.own_of + own_starts[number] for number, one in enumerate(rows)]).astype(np.int32)
         if len(gangs):
             arrivals = np.concatenate([one.arrivals[one.gangs] for one in rows])
             priorities = np.concatenate([one.priorities[one.gangs] for one in rows])
@@ -234,17 +235,6 @@ class Credits:
             starts.append(int(index.starts[segment]) if segment >= 0 else 0)
         places = np.where(positions < known.configured, starts[0] + positions, starts[1] + positions - known.configured)
         return index.kinds[places]
-
-
-def _gang_keys(keys: Longs, gangs: Ints, owners: Longs, clusters: int, total: int) -> tuple[Longs, Longs, Ints]:
-    """The distinct (fingerprint, group) keys of each cluster's gangs, sorted, and the place of each gang's key."""
-    order = np.lexsort((keys, owners))
-    keys, owners = keys[order], owners[order]
-    new = np.ones(len(keys), np.bool_)
-    new[1:] = (keys[1:] != keys[:-1]) | (owners[1:] != owners[:-1])
-    own_of = np.zeros(total, np.int32)
-    own_of[gangs[order]] = np.cumsum(new) - 1
-    return np.searchsorted(owners[new], np.arange(clusters + 1)).astype(np.int64), keys[new], own_of
 
 
 def value_order(fleet: Fleet) -> tuple[Longs, Ints]:

@@ -55,6 +55,32 @@ _CREDIT = (
         _CHANGES + "a_machine_being_created_counts_for_one_cluster",
     ),
 )
+_OWN_FIRST = (
+    Mutant(
+        "engine/kernels/credit.py",
+        "own_of[row], own_heads, own_followers, -1, -1,",
+        "own_of[row], np.full_like(own_heads, -1), own_followers, -1, -1,",
+        _PHASE1 + "Credit::test_a_need_claims_its_own_machines_first",
+    ),
+    Mutant(
+        "engine/kernels/chains.py",
+        "and matches[profiles[row], kind]\n            and fits(",
+        "and fits(",
+        _PHASE1 + "Credit::test_an_own_machine_that_no_longer_serves_is_not_claimed",
+    ),
+    Mutant(
+        "engine/kernels/chains.py",
+        "        if holders[place] < 0:\n            before = position\n        elif",
+        "        before = -1\n        if holders[place] < 0:\n            pass\n        elif",
+        _PHASE1 + "Credit::test_needs_of_one_fingerprint_share_what_is_theirs_and_each_takes_what_it_can_use",
+    ),
+    Mutant(
+        "engine/fleet.py",
+        "            and profile == self.profile_of[row]\n",
+        "",
+        _CHANGES + "a_machine_that_is_bound_for_another_need_changes_who_is_kept",
+    ),
+)
 _FOLDING = (
     Mutant(
         "engine/kernels/credit.py",
@@ -390,6 +416,7 @@ _MEMORY = (
 
 MUTANTS: tuple[Mutant, ...] = (
     *_CREDIT,
+    *_OWN_FIRST,
     *_FOLDING,
     *_GANGS,
     *_ACQUISITION,

@@ -73,7 +73,7 @@ def credit_gang(creditable: Iterable[Machine], free: FreeMachines, fill: Fill, c
     chosen = min(domains.values(), key=lambda domain: _rank(domain, fill.missing))
     fill.domain = chosen.value
     fill.satisfiable = covers(chosen.total, fill.missing)
-    for machine in sorted(chosen.members, key=lambda m: not _is_own(m, fill)):
+    for machine in sorted(chosen.members, key=lambda m: not fill.owns(m)):
         if fill.met:
             break
         claims.claim(machine, fill)
@@ -91,14 +91,8 @@ def _add_member(domains: dict[str, Domain], machine: Machine, fill: Fill, key: s
     domain.count += 1
     domain.total = add(domain.total, machine.allocatable)
     domain.creditable = add(domain.creditable, machine.allocatable)
-    if _is_own(machine, fill):
+    if fill.owns(machine):
         domain.own = add(domain.own, machine.allocatable)
-
-
-def _is_own(machine: Machine, fill: Fill) -> bool:
-    """§3.9 "own = same fingerprint AND group" (ADR-0051)."""
-    assignment = machine.assignment
-    return assignment.fingerprint == fill.need.profile.fingerprint and assignment.group == fill.need.group
 
 
 def _rank(domain: Domain, want: ReadVector) -> tuple[int, float, float, float, int, str]:

@@ -36,6 +36,11 @@ class Fill:
         """§3.9 "acquired 0": what the parking counter asks for."""
         return len(self.bootstraps) + len(self.provisions)
 
+    def owns(self, machine: Machine) -> bool:
+        """§3.9 "own = same fingerprint AND group" (ADR-0051)."""
+        assignment = machine.assignment
+        return assignment.fingerprint == self.need.profile.fingerprint and assignment.group == self.need.group
+
 
 class Claims:
     """Who holds which machine: §3.9 "one machine serves exactly one Need per cycle"."""

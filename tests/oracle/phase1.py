@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bigfleet.core.machines import Machine
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine.decisions import Action, ActionKind
 from tests.oracle.acquire import acquire
 from tests.oracle.domains import FreeMachines, credit_gang
@@ -22,8 +22,17 @@ def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
 
 
 def credit_plain(creditable: Iterator[Machine], fill: Fill, claims: Claims) -> None:
-    """§3.9 "Plain Need: … claim; remaining −= full allocatable; stop when zero" (ADR-0045)."""
-    for machine in creditable:
+    """§3.9 "Plain Need: … claim; remaining −= full allocatable; stop when zero" (ADR-0045).
+
+    The need's own machines first (ADR 21), then any that is bound; §3.9 "then (if still short …) Creating".
+    """
+
+    def turn(machine: Machine) -> int:
+        if machine.state is MachineState.CREATING:
+            return 2
+        return 0 if fill.owns(machine) else 1
+
+    for machine in sorted(creditable, key=turn):
         if fill.met:
             return
         claims.claim(machine, fill)

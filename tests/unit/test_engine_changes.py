@@ -140,6 +140,14 @@ def test_a_new_penalty_changes_who_is_kept() -> None:
     assert acted(story.then([machines[0], dear], need(cpu(4))), ActionKind.RECLAIM) == ["a"]
 
 
+def test_a_machine_that_is_bound_for_another_need_changes_who_is_kept() -> None:
+    story, of, terms = Story(), profile(), Assignment(priority=1000)
+    machines = [configured("a", of=of), replace(configured("b"), assignment=terms)]
+    assert acted(story.then(machines, need(cpu(4), of=of)), ActionKind.RECLAIM) == ["b"]
+    swapped = [replace(machines[0], assignment=terms), replace(machines[1], assignment=machines[0].assignment)]
+    assert acted(story.then(swapped, need(cpu(4), of=of)), ActionKind.RECLAIM) == ["a"]
+
+
 def test_a_machine_that_goes_and_comes_back_is_as_good_as_new() -> None:
     story = Story()
     for there in (True, False, True):

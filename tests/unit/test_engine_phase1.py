@@ -6,7 +6,7 @@ import pytest
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import MachineState
-from bigfleet.core.requirements import ZONE_KEY, Operator, Requirement
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Requirement
 from bigfleet.engine import ActionKind, Decisions
 from tests.unit.engine_world import acted, configured, cpu, decide, machine, need, of_type, profile
 
@@ -61,6 +61,55 @@ class TestCredit:
         ]
         for count, released in ((3, ["dear"]), (2, ["b-loose", "dear"]), (1, ["a-loose", "b-loose", "dear"])):
             assert acted(decide(bound, [need(cpu(4 * count))]), ActionKind.RECLAIM) == released
+
+    def test_a_need_claims_its_own_machines_first(self) -> None:
+        """ADR 21: by price alone the important need would take both machines, and the other would buy a third."""
+        important, other = profile(priority=2), profile(priority=1)
+        machines = [
+            configured("large", allocatable=cpu(8), price=9, of=important),
+            configured("small", of=other),
+            machine("free"),
+        ]
+        decisions = decide(machines, [need(cpu(8), of=important), need(cpu(4), of=other)])
+        assert decisions.actions == ()
+        assert [view.claimed for view in decisions.views] == [1, 1]
+
+    def test_what_is_not_its_own_comes_after_it_in_keep_order(self) -> None:
+        of = profile()
+        bound = [configured("own", price=9, of=of), configured("dear", price=2), configured("cheap")]
+        assert acted(decide(bound, [need(cpu(4), of=of)]), ActionKind.RECLAIM) == ["cheap", "dear"]
+        assert acted(decide(bound, [need(cpu(8), of=of)]), ActionKind.RECLAIM) == ["dear"]
+
+    def test_its_own_machines_are_claimed_in_keep_order(self) -> None:
+        of = profile()
+        bound = [configured("dear", price=2, of=of), configured("cheap", of=of)]
+        assert acted(decide(bound, [need(cpu(4), of=of)]), ActionKind.RECLAIM) == ["dear"]
+
+    def test_an_own_machine_on_its_way_in_comes_before_anothers_that_is_there(self) -> None:
+        of = profile()
+        coming = machine("own", MachineState.CONFIGURING, cluster="c1", of=of)
+        assert acted(decide([coming, configured("m")], [need(cpu(4), of=of)]), ActionKind.RECLAIM) == ["m"]
+
+    def test_an_own_machine_that_no_longer_serves_is_not_claimed(self) -> None:
+        of = profile(of_type("m6i.large"))
+        small = configured("small", allocatable=cpu(1), of=of)
+        renamed = configured("renamed", instance_type="other", of=of)
+        assert decide([small, renamed], [need(cpu(2), cpu(2), of=of)]).views[0].claimed == 0
+
+    def test_needs_of_one_fingerprint_share_what_is_theirs_and_each_takes_what_it_can_use(self) -> None:
+        """Folded gangs of several sizes are such needs."""
+        gang = profile(Requirement(RACK_KEY, Operator.SAME))
+        of = gang.without_same()
+        bound = [
+            configured("a-small", rack="r1", of=of, price=2),
+            configured("b-large", rack="r1", allocatable=cpu(8), of=of, price=3),
+            configured("c-small", rack="r1", of=of, price=4),
+            configured("cheap", rack="r1", allocatable=cpu(8)),
+        ]
+        gangs = [need(cpu(size), of=gang, group=f"g{number}", arrival=number) for number, size in enumerate((6, 4, 3))]
+        decisions = decide(bound, gangs)
+        assert [view.claimed for view in decisions.views] == [1, 1, 1]
+        assert acted(decisions, ActionKind.RECLAIM) == ["cheap"]
 
     def test_configured_machines_are_claimed_before_configuring_ones(self) -> None:
         cheap = machine("cheap", MachineState.CONFIGURING, cluster="c1", price=0.1)

@@ -139,19 +139,51 @@ def claim_others(
 
 
 @helper
-def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, gang_keys, own_heads,
+def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, row_keys, own_heads,
                own_tails, own_followers):  # fmt: skip
-    """Chain each gang's own machines: acquired for its fingerprint and its group (ADR-0051).
+    """Chain each row's own machines: acquired for its fingerprint and its group (ADR-0051, ADR 21).
 
-    `gang_keys` are the keys of the cluster's gangs, sorted.
+    `row_keys` are the keys of the cluster's rows, sorted.
     """
+    known, i = np.int64(-1), 0
     for position in range(count):
         machine = seg_rows[bound_at(position, cluster, slab_starts, slab_sizes)]
         key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])
-        i = np.searchsorted(gang_keys, key)
-        if i < len(gang_keys) and gang_keys[i] == key:
+        # Neighbours in keep order are often of one key.
+        if key != known:
+            known, i = key, np.searchsorted(row_keys, key)
+        if i < len(row_keys) and row_keys[i] == key:
             if own_heads[i] < 0:
                 own_heads[i] = position
             else:
                 own_followers[first + own_tails[i]] = position
             own_tails[i] = position
+
+
+@helper
+def claim_own(
+    row, number, first, own, own_heads, own_followers, key, domain, attributes, profiles, units, matches, holders,
+    at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+):  # fmt: skip
+    """Claim the row's own machines, in keep order, until it is met; of one domain only if `key` says of what.
+
+    What is claimed leaves the chain: rows of one key walk it one after the other.
+    """
+    before, position = -1, own_heads[own]
+    while position >= 0 and is_short(missing, row):
+        place, follower = first + position, own_followers[first + position]
+        kind = locals_[at_local[place]]
+        if (
+            holders[place] < 0
+            and matches[profiles[row], kind]
+            and fits(allocatable, allocatable_of[kind], units, row)
+            and (key < 0 or attributes[key, kind] == domain)
+        ):
+            claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited)
+        if holders[place] < 0:
+            before = position
+        elif before < 0:
+            own_heads[own] = follower
+        else:
+            own_followers[first + before] = follower
+        position = follower

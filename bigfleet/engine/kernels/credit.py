@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from bigfleet.engine.kernels.chains import bound_at, chain_up, claim, claim_others, fill_plain, find_useful, own_chains
+from bigfleet.engine.kernels.chains import (
+    bound_at,
+    chain_up,
+    claim_others,
+    claim_own,
+    fill_plain,
+    find_useful,
+    own_chains,
+)
 from bigfleet.engine.kernels.domains import add_capped, best_domain
 from bigfleet.engine.kernels.jit import kernel
 from bigfleet.engine.kernels.pools import fits, is_short, subtract, take
@@ -77,7 +85,8 @@ def credit(
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
 
-    Machines of a cluster that no row of it can tell apart are chained, so that a row visits only what is of use to it:
+    A row claims its own machines first. All others of a cluster that no row of it can tell apart are chained, so that a
+    row visits only what is of use to it:
     O(machines + kinds × rows of a cluster + claims × chains), and for each gang O(kinds of its cluster + matching kinds
     + its own machines), and its cluster's machines once more if those do not do.
     """
@@ -98,10 +107,10 @@ def credit(
     local_of = np.full(kinds, -1, np.int32)
     splits = np.empty((kinds + 1, 2), np.int32)
     tails = np.empty(kinds, np.int32)
-    # The own machines of gangs: the keys of a cluster's gangs are at own_starts[c]:own_starts[c + 1], sorted.
+    # The rows' own machines: the keys of a cluster's rows are at own_starts[c]:own_starts[c + 1], sorted.
     own_heads = np.full(len(own_keys), -1, np.int32)
     own_tails = np.empty(len(own_keys), np.int32)
-    own_followers = np.full(len(holders) if len(own_keys) > 0 else 0, -1, np.int32)
+    own_followers = np.full(len(holders), -1, np.int32)
     for cluster in range(clusters):
         first, count = position_starts[cluster], position_starts[cluster + 1] - position_starts[cluster]
         found, chains = chain_up(
@@ -144,6 +153,12 @@ def credit(
         stop = np.int64(sync_rows[turn]) if is_gang else row_starts[cluster + 1]
         first, first_row = position_starts[cluster], row_starts[cluster]
         for row in range(cursors[cluster], stop):
+            claim_own(
+                row, row - first_row, first, own_of[row], own_heads, own_followers, -1, -1, attributes, profiles, units,
+                matches, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+            )  # fmt: skip
+            if not is_short(missing, row):
+                continue
             n_useful = find_useful(
                 row, chain_starts[cluster], chain_starts[cluster + 1], chain_locals, locals_, profiles, units, matches,
                 allocatable_of, allocatable, useful,
@@ -171,8 +186,7 @@ def credit(
                     n_domains += 1
                 counts[domain] += lefts[local]
                 add_capped(creditable, domain, allocatable, allocatable_of[kind], lefts[local])
-        own_head = own_heads[own_of[gang]]
-        position = own_head
+        position = own_heads[own_of[gang]]
         while position >= 0:
             kind = locals_[at_local[first + position]]
             if holders[first + position] < 0 and matches[profile, kind] and fit[allocatable_of[kind]]:
@@ -220,20 +234,10 @@ def credit(
                 own[touched[i], d] = 0
 
         # What it claims there: its own machines, those being created for it, then any.
-        position = own_head
-        while position >= 0 and is_short(missing, gang):
-            kind = locals_[at_local[first + position]]
-            if (
-                holders[first + position] < 0
-                and attributes[key, kind] == chosen
-                and matches[profile, kind]
-                and fit[allocatable_of[kind]]
-            ):
-                claim(
-                    gang, gang - first_row, first + position, holders, at_local, locals_, lefts, allocatable_of,
-                    allocatable, missing, credited,
-                )  # fmt: skip
-            position = own_followers[first + position]
+        claim_own(
+            gang, gang - first_row, first, own_of[gang], own_heads, own_followers, key, chosen, attributes, profiles,
+            units, matches, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+        )  # fmt: skip
         if segment >= 0:
             start = seg_starts[segment]
             for place in range(start, start + seg_sizes[segment]):
