@@ -254,7 +254,6 @@ def kwok(site: Site, node_lease_seconds: int) -> Command:
             "v": "WARN",
         },
         env=_FRUGAL,
-        nice=5,
     )
 
 
@@ -271,7 +270,6 @@ def controller_manager(site: Site) -> Command:
             **_serving(site, "kube-controller-manager", CONTROLLER_MANAGER_PORT),
         },
         env=_FRUGAL,
-        nice=10,
     )
 
 
