@@ -27,17 +27,17 @@ plan: $(READY) ## Show what a run would install, how long it may take and what i
 test: lint test-unit test-oracle test-mutants test-integration test-smoke ## Everything CI runs: lint, unit, oracle, mutants, integration, one whole smoke run
 
 test-unit: kernels ## Fast tests, no binaries
-	@$(BIN)/pytest -q tests/unit
+	@$(BIN)/pytest -q -n 2 tests/unit
 
 test-oracle: kernels ## The engine against its oracle on thousands of random fleets (BIGFLEET_LONG=1 for many more)
-	@$(BIN)/pytest -q tests/oracle tests/agreement
+	@$(BIN)/pytest -q -n 2 tests/oracle tests/agreement
 
 test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test must notice each
 	@$(BIN)/pytest -q tests/mutants
 	@$(BIN)/python -m tests.mutants.runner
 
 test-integration: tools kernels ## Tests with the real binaries
-	@$(BIN)/pytest -q tests/integration
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/integration
 
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke

@@ -20,7 +20,6 @@ SEED = f"{datetime.date.today()}" if LONG else "fixed"
 BLOCKS = 10
 FLEETS_PER_BLOCK, HISTORIES_PER_BLOCK = 250 * TIMES, 50 * TIMES
 odd = settings(
-    deadline=None,
     derandomize=not LONG,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import secrets
 import socket
 import ssl
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -185,8 +187,14 @@ async def eventually(attempt: Callable[[], Awaitable[T | None]], seconds: float 
 
 
 def free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
+    """Ports on which nobody listens, from below those that the kernel hands out: no client can take one meanwhile."""
+    ports = random.SystemRandom().sample(range(15_000, 32_000), 1_000)
+    return list(islice(filter(_is_free, ports), count))
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True

@@ -110,7 +110,7 @@ async def caught_compiler(directory: Path) -> int:
                 return number
         return None
 
-    return int(await eventually(catch, 60))
+    return int(await eventually(catch, 180))
 
 
 def left_behind(environ: Mapping[str, str]) -> list[Path]:

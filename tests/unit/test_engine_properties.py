@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import product
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigfleet.core import penalty
@@ -33,7 +33,7 @@ STARTS_FROM = {
     ActionKind.RECLAIM: MachineState.CONFIGURED,
     ActionKind.DELETE: MachineState.IDLE,
 }
-relaxed = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(max_examples=80)
 
 
 @st.composite

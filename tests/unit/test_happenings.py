@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaletest.model.draw import Workload, draw_demand
@@ -91,7 +91,6 @@ def test_an_open_loop_asks_for_more_than_was_seeded_and_a_closed_one_does_not() 
     assert surplus(load(openLoopDemandMultiplier=1), 3) == []
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3600), st.floats(0.01, 3)), max_size=5), st.integers(0, 5))
 def test_every_schedule_can_be_carried_out_and_repeats(steps: list[tuple[int, float]], ordinal: int) -> None:
     profile = load(

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bigfleet.core.machines import MachineState
@@ -87,7 +87,6 @@ def test_half_of_what_a_cluster_needs_is_seeded_as_configured_in_the_mix_of_its_
         assert all(abs(bound[name] - machines / 2) < 1 for name, machines in needed.items())
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50)), max_size=30), st.floats(0, 1))
 def test_the_machines_held_at_the_start_are_shared_out_to_the_last_one(
     drawn: list[tuple[int, int]], fraction: float

@@ -82,7 +82,7 @@ def facts(state: State) -> tuple[Any, ...]:
     return records, dict(inventory._log), inventory._moved, marks, state.operations._numbers, flights
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=40))
 def test_a_restored_state_is_the_state_that_was_there(history: list[tuple[Any, ...]]) -> None:
     store = Kept()

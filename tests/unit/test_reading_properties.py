@@ -151,7 +151,7 @@ def assert_tells_where(error: InvalidDocument, file: str, last_line: int) -> Non
 
 
 @pytest.mark.parametrize("what", TEXTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(changes=st.lists(mutations, min_size=1, max_size=4))
 def test_a_spoiled_document_is_sound_or_refused_with_a_place(what: str, changes: list[Mutation]) -> None:
     text = TEXTS[what]
@@ -173,7 +173,7 @@ names = st.sampled_from(sorted(set(re.findall(r"(\w+):", "\n".join(TEXTS.values(
 anything = st.recursive(leaves, lambda below: st.lists(below, max_size=3) | st.dictionaries(names, below, max_size=4))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(kind=st.sampled_from(["Profile", "Substrate", None]), data=st.dictionaries(names, anything, max_size=8))
 def test_any_data_under_known_names_is_sound_or_refused_with_a_place(kind: str | None, data: dict[str, object]) -> None:
     what = "substrate" if kind == "Substrate" else "profile"
@@ -187,7 +187,7 @@ sizes = st.sampled_from(["0", "1", "2", "0.5", "40", "1000", "100000", "1000000"
 
 
 @pytest.mark.parametrize("what", TEXTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(changes=st.lists(st.tuples(numbers, sizes), min_size=1, max_size=3))
 def test_a_document_of_any_size_plans_or_is_refused(what: str, changes: list[tuple[int, str]]) -> None:
     text = TEXTS[what]

@@ -165,13 +165,13 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.dictionaries(st.sampled_from("abcdef"), plain, min_size=1), flow=st.booleans())
 def test_what_pyyaml_writes_reads_back_the_same(data: dict[str, object], flow: bool) -> None:
     assert root(yaml.safe_dump(data, default_flow_style=flow, sort_keys=False)).data == data
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=200) | st.text("{}[]:-,&*!|>'\"%@#?<= \n\tabn01.~", max_size=60))
 def test_any_text_ends_in_data_or_in_faults_with_a_place(text: str) -> None:
     document = read_yaml(text)
