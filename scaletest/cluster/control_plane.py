@@ -19,7 +19,7 @@ from scaletest.cluster.children import Children
 from scaletest.cluster.endpoints import Endpoints
 from scaletest.cluster.forks import in_a_copy
 from scaletest.cluster.markers import READY_MARKER
-from scaletest.cluster.memory import give_back
+from scaletest.cluster.memory import be_frugal, give_back
 from scaletest.cluster.pki import Pki
 from scaletest.cluster.polling import poll
 from scaletest.cluster.reexport import ReExport
@@ -68,6 +68,7 @@ class ControlPlaneOptions:
 
 def prepare_site(options: ControlPlaneOptions) -> flags.Site:
     """The cluster's place with its certificates. Call it before there is an event loop."""
+    be_frugal()
     options.shared_dir.mkdir(parents=True, exist_ok=True)
     pki = Pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig")
 

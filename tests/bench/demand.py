@@ -83,8 +83,7 @@ def _shares(taken: Snapshot) -> dict[str, object]:
 def _p99(exposition: str, histogram: str) -> float:
     """The upper edge of the bucket that the 99th percentile falls into."""
     buckets = sorted(
-        (float(sample.labels["le"]), sample.value)
-        for sample in read_samples(exposition, f"{histogram}_bucket")[f"{histogram}_bucket"]
+        (float(sample.labels["le"]), sample.value) for sample in read_samples(exposition, f"{histogram}_bucket")
     )
     return next(edge for edge, count in buckets if count >= 0.99 * buckets[-1][1])
 

@@ -243,9 +243,11 @@ async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container
 
     async def exported() -> bool:
         async with aiohttp.ClientSession() as http, http.get(f"{cluster.metrics_url}/metrics") as response:
-            found = read_samples(await response.text(), "scheduler_schedule_attempts_total", "apiserver_request_total")
-        scheduled = [s.value for s in found["scheduler_schedule_attempts_total"] if s.labels["result"] == "scheduled"]
-        bound = [s.value for s in found["apiserver_request_total"] if s.labels["subresource"] == "binding"]
+            text = await response.text()
+        attempts = read_samples(text, "scheduler_schedule_attempts_total")
+        scheduled = [sample.value for sample in attempts if sample.labels["result"] == "scheduled"]
+        requests = read_samples(text, "apiserver_request_total")
+        bound = [sample.value for sample in requests if sample.labels["subresource"] == "binding"]
         # The canary and five more, each bound by the scheduler: nobody else has posted a Binding.
         return scheduled == bound == [6.0]
 
