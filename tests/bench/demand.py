@@ -6,6 +6,7 @@
 import asyncio
 import sys
 import time
+from functools import partial
 
 import aiohttp
 
@@ -18,6 +19,7 @@ from scaletest.cluster.exposition import read_samples
 from tests.bench import kwok_cluster
 from tests.bench.processes import Snapshot, snapshot
 from tests.bench.report import emit
+from tests.bench.running import run
 
 _IP = "127.83.0.3"
 _NODES = 330
@@ -112,4 +114,4 @@ async def _until_bound(kube: KubeClient, wanted: int) -> None:
 
 if __name__ == "__main__":
     for number in map(int, sys.argv[1:] or ("2500", "10000")):
-        asyncio.run(measure(number))
+        run(partial(measure, number))

@@ -23,6 +23,7 @@ import yaml
 from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
 from bigfleet.kube import KubeConfig
+from bigfleet.parentdeath import dying_with_us
 from bigfleet.security import GRPC_OPTIONS, Identity, server_credentials
 from bigfleet.security.authority import Authority
 from tests.bench.processes import tree
@@ -135,7 +136,7 @@ def _start(log: Path, tools: Path, command: str, **flags: object) -> "subprocess
     rendered = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "scaletest.cluster.cli", command, *rendered],
+            dying_with_us([sys.executable, "-m", "scaletest.cluster.cli", command, *rendered]),
             stdout=output,
             stderr=output,
             env={**os.environ, "SCALETEST_TOOLS": str(tools)},
