@@ -105,13 +105,14 @@ async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
 
 async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> None:
     await children.start(flags.storage(site, options.storage))
+    # At once: an apiserver works for half a second before it needs its storage, and then waits for it.
+    await children.start(
+        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
+    )
     if options.storage == "etcd":
         await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _STORAGE_SECONDS)
     else:
         await children.until(partial(_is_there, site.kine_socket), "kine ready", _STORAGE_SECONDS)
-    await children.start(
-        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
-    )
     await children.until(partial(endpoints.answer, f"{site.api_url}/readyz"), "kube-apiserver ready", _API_SECONDS)
 
     config = flags.scheduler_configuration(site, options.scheduler_pod_max_backoff_seconds)
