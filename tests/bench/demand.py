@@ -21,7 +21,6 @@ from tests.bench.processes import Snapshot, snapshot
 from tests.bench.report import emit
 from tests.bench.running import run
 
-_IP = "127.83.0.3"
 _NODES = 330
 _BIND_SECONDS = 900
 _OPERATOR_PORT = 8770
@@ -41,7 +40,7 @@ async def measure(pods: int) -> None:
     profile = {"target": pods, "archetypes": [archetype]}
     async with kwok_cluster.directory() as folder:
         began = time.monotonic()
-        async with kwok_cluster.whole(_IP, folder, tools.bin_dir, profile) as (pod, shard):
+        async with kwok_cluster.whole(folder, tools.bin_dir, profile) as (pod, shard):
             built = time.monotonic() - began
             began = time.monotonic()
             room = {"cpu": str(per_node), "memory": f"{per_node}Gi", "pods": "1100"}
@@ -52,7 +51,7 @@ async def measure(pods: int) -> None:
                 await _until_bound(kube, pods)
             bound = time.monotonic() - began
             taken = snapshot(pod.processes())
-            async with aiohttp.ClientSession() as http, http.get(f"http://{_IP}:{_OPERATOR_PORT}/metrics") as answer:
+            async with aiohttp.ClientSession() as http, http.get(f"http://{pod.ip}:{_OPERATOR_PORT}/metrics") as answer:
                 operator = await answer.text()
     emit(
         "demand",

@@ -17,12 +17,11 @@ MEMORY_BAR_MB = 700
 CPU_BAR_PERCENT = 5
 _CALM_SECONDS = 30
 _WATCH_SECONDS = 60
-_IP = "127.83.0.1"
 
 
 async def measure() -> None:
     tools = await toolchain.ensure(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"])
-    async with kwok_cluster.directory() as folder, kwok_cluster.whole(_IP, folder, tools.bin_dir) as (pod, shard):
+    async with kwok_cluster.directory() as folder, kwok_cluster.whole(folder, tools.bin_dir) as (pod, shard):
         # As it happens in a run: the shard names machines, the operator announces them, the node-creator boots them.
         say(f"a cluster is Ready; {NODES_WANTED} machines are announced")
         for index in range(NODES_WANTED):

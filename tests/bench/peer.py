@@ -40,7 +40,6 @@ _FILL_SECONDS = 600
 _DELETE_SECONDS = 60
 _SAY_SECONDS = 15
 _CREATES_AT_ONCE = 32
-_IP = "127.83.0.2"
 _CLUSTER = "scaletest-bench"
 _ROOM = {"cpu": "8", "memory": "64Gi", "pods": "110"}
 _REQUESTS = {"cpu": "1", "memory": "8Gi"}
@@ -120,7 +119,7 @@ async def _measured(
 
 @asynccontextmanager
 async def _ours(folder: Path, tools: toolchain.Toolchain) -> AsyncIterator[Cluster]:
-    async with kwok_cluster.control_plane(_IP, folder, tools.bin_dir) as pod:
+    async with kwok_cluster.control_plane(folder, tools.bin_dir) as pod:
         yield Cluster(pod.kubeconfig, pod.processes)
 
 

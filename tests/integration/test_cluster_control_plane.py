@@ -27,6 +27,7 @@ from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
 from scaletest.cluster.polling import poll
 from scaletest.model.catalog import Archetype, Size
 from scaletest.model.loadprofile import LoadProfile
+from tests.loopback import own_addresses
 from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
@@ -134,8 +135,14 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
-    started = start(tmp_path_factory.mktemp("cluster") / "shared", "127.81.0.1")
+def addresses() -> Iterator[tuple[str, str]]:
+    with own_addresses() as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, addresses: tuple[str, str]) -> Iterator[Container]:
+    started = start(tmp_path_factory.mktemp("cluster") / "shared", addresses[0])
     try:
         asyncio.run(started.until_ready())
         yield started
@@ -353,8 +360,10 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
         stop(workload)
 
 
-async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(tmp_path: Path) -> None:
-    shared_dir, pod_ip = tmp_path / "shared", "127.81.0.2"
+async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(
+    tmp_path: Path, addresses: tuple[str, str]
+) -> None:
+    shared_dir, pod_ip = tmp_path / "shared", addresses[1]
     first = start(shared_dir, pod_ip)
     workload = start_workload(shared_dir, pod_ip, tmp_path, pods=5)
     try:
