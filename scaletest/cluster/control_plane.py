@@ -19,7 +19,7 @@ from scaletest.cluster.children import Child, Children
 from scaletest.cluster.endpoints import Endpoints
 from scaletest.cluster.forks import in_a_copy
 from scaletest.cluster.markers import FILL_MARKER, READY_MARKER
-from scaletest.cluster.memory import give_back
+from scaletest.cluster.memory import be_frugal, give_back
 from scaletest.cluster.pki import Pki
 from scaletest.cluster.polling import poll
 from scaletest.cluster.reexport import ReExport
@@ -71,6 +71,7 @@ class ControlPlaneOptions:
 
 def prepare_site(options: ControlPlaneOptions) -> flags.Site:
     """The cluster's place with its certificates. Call it before there is an event loop."""
+    be_frugal()
     options.shared_dir.mkdir(parents=True, exist_ok=True)
     pki = Pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig")
 
@@ -116,13 +117,14 @@ async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
 async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> Child:
     """Start everything, in order. Returns kube-scheduler."""
     await children.start(flags.storage(site, options.storage))
+    # At once: an apiserver works for half a second before it needs its storage, and then waits for it.
+    await children.start(
+        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
+    )
     if options.storage == "etcd":
         await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _STORAGE_SECONDS)
     else:
         await children.until(partial(_is_there, site.kine_socket), "kine ready", _STORAGE_SECONDS)
-    await children.start(
-        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
-    )
     await children.until(partial(endpoints.answer, f"{site.api_url}/readyz"), "kube-apiserver ready", _API_SECONDS)
 
     await children.start(flags.kwok(site, options.node_lease_seconds))

@@ -6,7 +6,7 @@ every series exists before the process does.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,17 +44,17 @@ Totals = dict[tuple[str, ...], float]
 class Sample:
     """One line of an exposition."""
 
+    name: str
     labels: Mapping[str, str]
     value: float
 
 
-def read_samples(text: str, *names: str) -> dict[str, list[Sample]]:
-    """The samples of these names, and of no other."""
-    found: dict[str, list[Sample]] = {name: [] for name in names}
+def read_samples(text: str, *names: str) -> Iterator[Sample]:
+    """The samples of these names, and of no other, one at a time: an apiserver's would be megabytes together."""
     # One search through the whole text: thousands of lines are of no interest, and need not become strings.
-    for name, labels, value in _lines_of(names).findall(text):
-        found[name].append(Sample(dict(_LABEL.findall(labels)), float(value)))
-    return found
+    for line in _lines_of(names).finditer(text):
+        name, labels, value = line.groups(default="")
+        yield Sample(name, dict(_LABEL.findall(labels)), float(value))
 
 
 @cache
@@ -64,17 +64,22 @@ def _lines_of(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def reduce_scheduler(text: str) -> list[Metric]:
     """Attempts by result, Pods in each queue, and the time that Pods take from first attempt to bound."""
-    found = read_samples(text, ATTEMPTS, PENDING, f"{SLI}_sum", f"{SLI}_count")
     attempts, pending = _zeros(_RESULTS), _zeros(_QUEUES)
-    for sample in found[ATTEMPTS]:
-        attempts[sample.labels["result"], sample.labels["profile"]] += sample.value
-    for sample in found[PENDING]:
-        pending[(sample.labels["queue"],)] += sample.value
+    seconds = count = 0.0
+    for sample in read_samples(text, ATTEMPTS, PENDING, f"{SLI}_sum", f"{SLI}_count"):
+        if sample.name == ATTEMPTS:
+            attempts[sample.labels["result"], sample.labels["profile"]] += sample.value
+        elif sample.name == PENDING:
+            pending[(sample.labels["queue"],)] += sample.value
+        elif sample.name == f"{SLI}_sum":
+            seconds += sample.value
+        else:
+            count += sample.value
     sli = SummaryMetricFamily(
         SLI,
         "Time from a Pod's first scheduling attempt until it was bound.",
-        count_value=int(_sum(found[f"{SLI}_count"])),
-        sum_value=_sum(found[f"{SLI}_sum"]),
+        count_value=int(count),
+        sum_value=seconds,
     )
     return [
         _counter(ATTEMPTS, "Attempts to schedule a Pod.", ("result", "profile"), attempts),
@@ -85,16 +90,17 @@ def reduce_scheduler(text: str) -> list[Metric]:
 
 def reduce_apiserver(text: str) -> list[Metric]:
     """Writes and LISTs of Pods and of BigFleet's kinds; one latency histogram over all writes."""
-    found = read_samples(text, REQUESTS, f"{LATENCY}_bucket", f"{LATENCY}_sum")
     requests, buckets = _zeros([_BINDING]), _zeros([(bound,) for bound in _LATENCY_BOUNDS])
-    for sample in found[REQUESTS]:
-        if key := _request_key(sample.labels):
-            requests[key] += sample.value
-    for sample in found[f"{LATENCY}_bucket"]:
-        bound = (sample.labels["le"],)
-        if bound in buckets and sample.labels["verb"] in _MUTATING:
-            buckets[bound] += sample.value
-    seconds = _sum(sample for sample in found[f"{LATENCY}_sum"] if sample.labels["verb"] in _MUTATING)
+    seconds = 0.0
+    for sample in read_samples(text, REQUESTS, f"{LATENCY}_bucket", f"{LATENCY}_sum"):
+        if sample.name == REQUESTS:
+            if key := _request_key(sample.labels):
+                requests[key] += sample.value
+        elif sample.labels["verb"] in _MUTATING:
+            if sample.name == f"{LATENCY}_sum":
+                seconds += sample.value
+            elif (bound := (sample.labels["le"],)) in buckets:
+                buckets[bound] += sample.value
     latency = HistogramMetricFamily(LATENCY, "Time to answer a mutating request.", labels=["verb"])
     latency.add_metric(["MUTATING"], [(bound, buckets[(bound,)]) for bound in _LATENCY_BOUNDS], seconds)
     help_text = "Requests for Pods and, as one resource, for BigFleet's kinds; codes by class."
@@ -114,17 +120,12 @@ def _request_key(labels: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def reduce_etcd(text: str) -> list[Metric]:
-    return [
-        GaugeMetricFamily(DB_SIZE, "Size of etcd's database file.", value=_sum(read_samples(text, DB_SIZE)[DB_SIZE]))
-    ]
+    size = sum(sample.value for sample in read_samples(text, DB_SIZE))
+    return [GaugeMetricFamily(DB_SIZE, "Size of etcd's database file.", value=size)]
 
 
 def _zeros(keys: Iterable[tuple[str, ...]]) -> Totals:
     return defaultdict(float, dict.fromkeys(keys, 0.0))
-
-
-def _sum(samples: Iterable[Sample]) -> float:
-    return sum(sample.value for sample in samples)
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...], totals: Totals) -> Metric:

@@ -52,8 +52,10 @@ _ADMISSION_OFF = (
     "ValidatingAdmissionWebhook",
 )
 
-# policy/v1 stays: the operator evicts. So do apps, events and what the scheduler's plugins watch.
+# Each type that is served costs half a megabyte here and a connection to etcd. policy/v1 stays: the operator evicts. So
+# do apps, events and what the scheduler's plugins watch. Webhooks and policies are not asked, devices not allocated.
 _APIS_OFF = (
+    "admissionregistration.k8s.io/v1",
     "api/beta",
     "autoscaling/v1",
     "autoscaling/v2",
@@ -61,11 +63,15 @@ _APIS_OFF = (
     "certificates.k8s.io/v1",
     "flowcontrol.apiserver.k8s.io/v1",
     "node.k8s.io/v1",
+    "resource.k8s.io/v1",
 )
+
+# Else the scheduler waits for the types of resource.k8s.io.
+_NO_DEVICES = "DynamicResourceAllocation"
 
 # What costs an idle apiserver work, and judges or serves nothing here: list sizes for a fairness that is off, checks of
 # the watch cache against etcd, a lease that tells apiservers apart.
-_GATES_OFF = ("APIServerIdentity", "DetectCacheInconsistency", "SizeBasedListCostEstimate")
+_GATES_OFF = ("APIServerIdentity", "DetectCacheInconsistency", _NO_DEVICES, "SizeBasedListCostEstimate")
 
 # Two thirds of an apiserver's 13,000 series, which nobody reads: they would be most of what a scrape costs.
 _METRICS_OFF = (
@@ -172,6 +178,8 @@ def etcd(site: Site) -> Command:
             # The data outlives the process, not the pod: fsync would buy nothing.
             "unsafe-no-fsync": True,
             "quota-backend-bytes": _ETCD_QUOTA_BYTES,
+            # Kept in memory for followers, and there are none.
+            "snapshot-catchup-entries": 100,
             "log-level": "warn",
         },
         env=_FRUGAL,
@@ -274,7 +282,11 @@ def controller_manager(site: Site) -> Command:
 
 
 def scheduler(site: Site, config: Path) -> Command:
-    flags = {"config": config, **_serving(site, "kube-scheduler", SCHEDULER_PORT)}
+    flags = {
+        "config": config,
+        "feature-gates": f"{_NO_DEVICES}=false",
+        **_serving(site, "kube-scheduler", SCHEDULER_PORT),
+    }
     return _command("kube-scheduler", flags, env=_FRUGAL, nice=5)
 
 

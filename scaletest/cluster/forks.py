@@ -7,6 +7,7 @@ waits until it is told to go.
 
 import asyncio
 import contextlib
+import encodings.idna  # noqa: F401, the first connection needs it: imported here, it is shared
 import gc
 import os
 import sys
@@ -19,7 +20,7 @@ import uvloop  # noqa: F401, `daemon.run` needs it: imported here, it is shared
 
 from bigfleet import daemon
 from bigfleet.parentdeath import die_with
-from scaletest.cluster.memory import give_back, limit_arenas
+from scaletest.cluster.memory import be_frugal, give_back
 
 Main = Callable[[], Coroutine[Any, Any, None]]
 
@@ -77,7 +78,7 @@ def _watch(pid: int) -> "asyncio.Future[int]":
 def fork_all(mains: Mapping[str, Main]) -> dict[str, Fork]:
     """One waiting copy of this process for each name. Import what they need before."""
     _refuse_threads()
-    limit_arenas()
+    be_frugal()
     give_back()
     gc.freeze()  # a collection in a copy would write to every object, and so unshare every page
     forks: dict[str, Fork] = {}

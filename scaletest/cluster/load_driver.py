@@ -20,12 +20,13 @@ from scaletest.cluster.bind_latency import BindLatency, created_at
 from scaletest.cluster.churn import Churn
 from scaletest.cluster.demand import Demand
 from scaletest.cluster.load_metrics import LoadMetrics
-from scaletest.cluster.manifests import ARCHETYPE_LABEL, NAMESPACE, WORKLOAD_LABEL
+from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.podclass import pods_of
 from scaletest.cluster.prebind import bind_all, plan_anchors, pre_bind, trim_node
 from scaletest.cluster.run_watch import RunWatch
 from scaletest.model.draw import Workload, draw_demand, ordinal_of
+from scaletest.model.fleet import ARCHETYPE_LABEL
 from scaletest.model.happenings import happenings, surplus
 from scaletest.model.loadprofile import LoadProfile
 

@@ -6,9 +6,9 @@ from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.kube import Object, Resource
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
 from scaletest.model.draw import Workload
+from scaletest.model.fleet import ARCHETYPE_LABEL
 
 NAMESPACE = "default"
-ARCHETYPE_LABEL = "scaletest.bigfleet/archetype"
 WORKLOAD_LABEL = "scaletest.bigfleet/workload"
 STATE_LABEL = "scaletest.bigfleet/state"
 GROUP_LABEL = "scaletest.bigfleet/co-location-group"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from scaletest.errors import Leftovers
 from scaletest.host.janitor import clean_up
-from scaletest.host.markers import HOST_MARKER, command_of, marked
-from scaletest.host.registry import DAEMON, Host
+from scaletest.host.markers import HOST_MARKER, carries, marked
+from scaletest.host.registry import Host
 
 # Pods get their grace, then the control plane ends; hostd's own limits are below this.
 _PATIENCE_SECONDS = 40.0
@@ -45,11 +45,12 @@ def _wait_until_gone(host_id: str, directory: Path) -> None:
 def _signal(host: Host, number: signal.Signals) -> None:
     if host.daemon is None:
         return
-    # The descriptor pins the process: a number that is reused between look and signal is not hit.
+    # The descriptor pins the process: a number that is reused between look and signal, even by another host's hostd, is
+    # not hit.
     with contextlib.suppress(ProcessLookupError):
         pinned = os.pidfd_open(host.daemon)
         try:
-            if DAEMON in command_of(host.daemon):
+            if carries(host.daemon, **{HOST_MARKER: host.id}):
                 signal.pidfd_send_signal(pinned, number)
         finally:
             os.close(pinned)

@@ -19,6 +19,11 @@ def marked(**markers: str) -> list[int]:
     return [pid for pid in _pids() if _carries(pid, _encoded(markers))]
 
 
+def carries(pid: int, **markers: str) -> bool:
+    """Whether a process's environment carries all these markers."""
+    return _carries(pid, _encoded(markers))
+
+
 def hosts_of_processes() -> dict[str, list[int]]:
     """Every process of any host that we may look at, by the host's id."""
     prefix = f"{HOST_MARKER}=".encode()

@@ -10,8 +10,8 @@ from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine import ActionKind
 from bigfleet.sim.recorder import Recorder
 from bigfleet.sim.simulation import Simulation
-from scaletest.cluster.manifests import ARCHETYPE_LABEL
 from scaletest.errors import NotSteady
+from scaletest.model.fleet import ARCHETYPE_LABEL
 from scaletest.model.plan import Plan
 from scaletest.run.gates import RECLAIM_QUIET_SECONDS, GateRecord, Reading, all_gates, judge
 from scaletest.run.steadiness import POLL_SECONDS, Poll, Steadiness

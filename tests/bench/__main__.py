@@ -1,7 +1,10 @@
 """`python -m tests.bench [NAME…]`: runs the benchmarks, one after the other, each in a process of its own."""
 
+import signal
 import subprocess
 import sys
+
+from tests.bench.running import INTERRUPTED
 
 # Each with what it is told when all are run.
 BENCHES: dict[str, list[str]] = {
@@ -21,11 +24,19 @@ def main(names: list[str]) -> int:
     if unknown := set(names) - known.keys():
         sys.stderr.write(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(known)}\n")
         return 2
-    codes = [
-        subprocess.run([sys.executable, "-m", f"tests.bench.{name}", *known[name]]).returncode
-        for name in names or BENCHES
-    ]
-    return max(codes)
+    codes = [_run(name, known[name]) for name in names or BENCHES]
+    return max(codes, key=abs)
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    """Its exit code. A signal is the benchmark's to answer: it has processes to end, and we wait for that."""
+    with subprocess.Popen([sys.executable, "-m", f"tests.bench.{name}", *arguments]) as bench:
+        signal.signal(signal.SIGTERM, lambda *_: bench.terminate())
+        signal.signal(signal.SIGINT, lambda *_: None)  # a terminal tells the benchmark too
+        code = bench.wait()
+    if code == INTERRUPTED:
+        sys.exit(code)
+    return code
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 import asyncio
 import sys
 import time
+from functools import partial
 
 import aiohttp
 
@@ -18,8 +19,8 @@ from scaletest.cluster.exposition import read_samples
 from tests.bench import kwok_cluster
 from tests.bench.processes import Snapshot, snapshot
 from tests.bench.report import emit
+from tests.bench.running import run
 
-_IP = "127.83.0.3"
 _NODES = 330
 _BIND_SECONDS = 900
 _OPERATOR_PORT = 8770
@@ -39,7 +40,7 @@ async def measure(pods: int) -> None:
     profile = {"target": pods, "archetypes": [archetype]}
     async with kwok_cluster.directory() as folder:
         began = time.monotonic()
-        async with kwok_cluster.whole(_IP, folder, tools.bin_dir, profile) as (pod, shard):
+        async with kwok_cluster.whole(folder, tools.bin_dir, profile) as (pod, shard):
             built = time.monotonic() - began
             began = time.monotonic()
             room = {"cpu": str(per_node), "memory": f"{per_node}Gi", "pods": "1100"}
@@ -50,7 +51,7 @@ async def measure(pods: int) -> None:
                 await _until_bound(kube, pods)
             bound = time.monotonic() - began
             taken = snapshot(pod.processes())
-            async with aiohttp.ClientSession() as http, http.get(f"http://{_IP}:{_OPERATOR_PORT}/metrics") as answer:
+            async with aiohttp.ClientSession() as http, http.get(f"http://{pod.ip}:{_OPERATOR_PORT}/metrics") as answer:
                 operator = await answer.text()
     emit(
         "demand",
@@ -83,8 +84,7 @@ def _shares(taken: Snapshot) -> dict[str, object]:
 def _p99(exposition: str, histogram: str) -> float:
     """The upper edge of the bucket that the 99th percentile falls into."""
     buckets = sorted(
-        (float(sample.labels["le"]), sample.value)
-        for sample in read_samples(exposition, f"{histogram}_bucket")[f"{histogram}_bucket"]
+        (float(sample.labels["le"]), sample.value) for sample in read_samples(exposition, f"{histogram}_bucket")
     )
     return next(edge for edge, count in buckets if count >= 0.99 * buckets[-1][1])
 
@@ -113,4 +113,4 @@ async def _until_bound(kube: KubeClient, wanted: int) -> None:
 
 if __name__ == "__main__":
     for number in map(int, sys.argv[1:] or ("2500", "10000")):
-        asyncio.run(measure(number))
+        run(partial(measure, number))

@@ -14,6 +14,7 @@ from bigfleet.security import channel
 from bigfleet.security.authority import Authority
 from scaletest import toolchain
 from tests.bench.report import against, emit
+from tests.bench.running import run
 from tests.integration.coordinators import Coordinator, assignment, eventually, trio_of
 
 TRIALS = 20
@@ -66,4 +67,4 @@ async def _first_write(survivor: Coordinator, domain: Domain) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(measure())
+    run(measure)

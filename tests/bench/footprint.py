@@ -9,6 +9,7 @@ from scaletest import toolchain
 from tests.bench import kwok_cluster
 from tests.bench.processes import snapshot
 from tests.bench.report import against, emit
+from tests.bench.running import run, say
 from tests.patience import eventually
 
 NODES_WANTED = 330
@@ -16,16 +17,17 @@ MEMORY_BAR_MB = 700
 CPU_BAR_PERCENT = 5
 _CALM_SECONDS = 30
 _WATCH_SECONDS = 60
-_IP = "127.83.0.1"
 
 
 async def measure() -> None:
     tools = await toolchain.ensure(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"])
-    async with kwok_cluster.directory() as folder, kwok_cluster.whole(_IP, folder, tools.bin_dir) as (pod, shard):
+    async with kwok_cluster.directory() as folder, kwok_cluster.whole(folder, tools.bin_dir) as (pod, shard):
         # As it happens in a run: the shard names machines, the operator announces them, the node-creator boots them.
+        say(f"a cluster is Ready; {NODES_WANTED} machines are announced")
         for index in range(NODES_WANTED):
             shard.tell(f"m{index}", "CONFIGURED")
         await until_ready_nodes(pod.kubeconfig, NODES_WANTED)
+        say(f"all Nodes are Ready; left alone for {_CALM_SECONDS} s, then watched for {_WATCH_SECONDS} s")
         await asyncio.sleep(_CALM_SECONDS)
         before = snapshot(pod.processes())
         await asyncio.sleep(_WATCH_SECONDS)
@@ -65,4 +67,4 @@ async def until_ready_nodes(kubeconfig: KubeConfig, wanted: int, seconds: float 
 
 
 if __name__ == "__main__":
-    asyncio.run(measure())
+    run(measure)

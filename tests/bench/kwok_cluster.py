@@ -23,10 +23,12 @@ import yaml
 from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
 from bigfleet.kube import KubeConfig
+from bigfleet.parentdeath import dying_with_us
 from bigfleet.security import GRPC_OPTIONS, Identity, server_credentials
 from bigfleet.security.authority import Authority
 from tests.bench.processes import tree
 from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
+from tests.loopback import own_addresses
 from tests.patience import eventually
 
 CLUSTER = "kwok-cluster-0"
@@ -81,22 +83,32 @@ async def directory() -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def control_plane(ip: str, folder: Path, tools: Path) -> AsyncIterator[Pod]:
+async def control_plane(folder: Path, tools: Path) -> AsyncIterator[Pod]:
     """Container `apiserver` alone; Ready when this yields."""
     shared = folder / "shared"
     log = folder / "pod.log"
-    command = _start(log, tools, "control-plane", pod_ip=ip, shared_dir=shared, metrics_addr=f"{ip}:8776")
-    pod = Pod(ip, shared, (command,), log)
-    async with _ending(pod), aiohttp.ClientSession() as http:
-        await eventually(partial(pod.ready, http, _CONTROL_PLANE_PORT), READY_SECONDS)
-        yield pod
+    with own_addresses() as (ip, _):
+        command = _start(log, tools, "control-plane", pod_ip=ip, shared_dir=shared, metrics_addr=f"{ip}:8776")
+        pod = Pod(ip, shared, (command,), log)
+        async with _ending(pod), aiohttp.ClientSession() as http:
+            await eventually(partial(pod.ready, http, _CONTROL_PLANE_PORT), READY_SECONDS)
+            yield pod
 
 
 @asynccontextmanager
 async def whole(
-    ip: str, folder: Path, tools: Path, load_profile: Mapping[str, Any] = _PROFILE
+    folder: Path, tools: Path, load_profile: Mapping[str, Any] = _PROFILE
 ) -> AsyncIterator[tuple[Pod, ShardSide]]:
     """Both containers, in session with a shard; every process is ready and the demand built when this yields."""
+    with own_addresses() as (ip, _):
+        async with _whole(ip, folder, tools, load_profile) as running:
+            yield running
+
+
+@asynccontextmanager
+async def _whole(
+    ip: str, folder: Path, tools: Path, load_profile: Mapping[str, Any]
+) -> AsyncIterator[tuple[Pod, ShardSide]]:
     authority = Authority.create("bench")
     identities = {kind: folder / "tls" / kind for kind in ("cluster", "shard", "provider")}
     for kind, place in identities.items():
@@ -135,7 +147,7 @@ def _start(log: Path, tools: Path, command: str, **flags: object) -> "subprocess
     rendered = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "scaletest.cluster.cli", command, *rendered],
+            dying_with_us([sys.executable, "-m", "scaletest.cluster.cli", command, *rendered]),
             stdout=output,
             stderr=output,
             env={**os.environ, "SCALETEST_TOOLS": str(tools)},

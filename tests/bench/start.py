@@ -12,6 +12,7 @@ import yaml
 
 from scaletest import toolchain
 from tests.bench.report import against, emit
+from tests.bench.running import run
 
 CLUSTERS = 2
 READY_BAR_SECONDS = 30
@@ -58,4 +59,4 @@ async def _runner(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(measure())
+    run(measure)

@@ -27,6 +27,7 @@ from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
 from scaletest.cluster.polling import poll
 from scaletest.model.catalog import Archetype, Size
 from scaletest.model.loadprofile import LoadProfile
+from tests.loopback import own_addresses
 from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
@@ -138,8 +139,14 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
-    started = start(tmp_path_factory.mktemp("cluster") / "shared", "127.81.0.1")
+def addresses() -> Iterator[tuple[str, str]]:
+    with own_addresses() as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, addresses: tuple[str, str]) -> Iterator[Container]:
+    started = start(tmp_path_factory.mktemp("cluster") / "shared", addresses[0])
     try:
         asyncio.run(started.until_ready())
         yield started
@@ -247,9 +254,11 @@ async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container
 
     async def exported() -> bool:
         async with aiohttp.ClientSession() as http, http.get(f"{cluster.metrics_url}/metrics") as response:
-            found = read_samples(await response.text(), "scheduler_schedule_attempts_total", "apiserver_request_total")
-        scheduled = [s.value for s in found["scheduler_schedule_attempts_total"] if s.labels["result"] == "scheduled"]
-        bound = [s.value for s in found["apiserver_request_total"] if s.labels["subresource"] == "binding"]
+            text = await response.text()
+        attempts = read_samples(text, "scheduler_schedule_attempts_total")
+        scheduled = [sample.value for sample in attempts if sample.labels["result"] == "scheduled"]
+        requests = read_samples(text, "apiserver_request_total")
+        bound = [sample.value for sample in requests if sample.labels["subresource"] == "binding"]
         # The canary and five more, each bound by the scheduler: nobody else has posted a Binding.
         return scheduled == bound == [6.0]
 
@@ -355,8 +364,10 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
         stop(workload)
 
 
-async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(tmp_path: Path) -> None:
-    shared_dir, pod_ip = tmp_path / "shared", "127.81.0.2"
+async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(
+    tmp_path: Path, addresses: tuple[str, str]
+) -> None:
+    shared_dir, pod_ip = tmp_path / "shared", addresses[1]
     first = start(shared_dir, pod_ip, rest_scheduler=True)
     workload = None
     try:

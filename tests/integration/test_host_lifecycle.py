@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from scaletest.errors import HostError
 from scaletest.host.addresses import APISERVER_PORT, CLAIM_PORT, ETCD_CLIENT_PORT, KUBELET_PORT
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import HOST_MARKER, marked
+from scaletest.host.registry import find_orphans
+from scaletest.run.leftovers import local_leftovers
 from tests.integration.embedded_host import HOST_TOOLS, Kubectl
 from tests.patience import eventually
 
@@ -100,6 +103,44 @@ async def test_hosts_live_side_by_side_and_a_killed_one_leaves_nothing(
         await second.stop(force=True)
         await second.stop()
         await assert_nothing_is_left(second.id, second.dir, second.address)
+
+
+async def test_collecting_garbage_takes_a_dead_host_and_leaves_its_living_neighbour(
+    host_tools: toolchain.Toolchain, helm_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The neighbour is another test run's: it stands in no state folder of ours, and only its markers are seen."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    taken_for_orphans: set[str] = set()
+    over = threading.Event()
+
+    def keep_looking() -> None:
+        while not over.is_set():
+            taken_for_orphans.update(host.id for host in find_orphans())
+
+    looking = asyncio.create_task(asyncio.to_thread(keep_looking))
+    try:
+        async with (
+            EmbeddedHost.start(tmp_path / "living", host_tools.bin_dir) as living,
+            EmbeddedHost.start(tmp_path / "dead", host_tools.bin_dir) as dead,
+        ):
+            kubectl = Kubectl(host_tools.path("kubectl"), dead.kubeconfig)
+            await kubectl.apply(STRAY)
+            await kubectl("wait", "pod/stray", "--for=condition=Ready")
+            assert not {living.id, dead.id} & taken_for_orphans
+            [janitor] = processes_of(dead.id, "scaletest.host.janitor")
+            os.kill(janitor, signal.SIGSTOP)
+            os.kill(dead.pid, signal.SIGKILL)
+            os.kill(janitor, signal.SIGKILL)
+            await eventually(lambda: dead.id in taken_for_orphans)
+            for left in local_leftovers(helm_binary):
+                if left.name in (living.id, dead.id):
+                    await left.remove()
+            assert not processes_of(dead.id)
+            assert "embedded" in await Kubectl(host_tools.path("kubectl"), living.kubeconfig)("get", "nodes")
+    finally:
+        over.set()
+        await looking
+    assert living.id not in taken_for_orphans
 
 
 @dataclass(frozen=True)

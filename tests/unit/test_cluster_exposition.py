@@ -37,8 +37,7 @@ def test_only_the_named_samples_are_read() -> None:
     text = "\n".join(
         ["# HELP a What a is {not labels}.", 'a{x="1",y="two \\"words\\" {}"} 3', "a 4", "ab 5", "b 6", ""]
     )
-    found = read_samples(text, "a")
-    assert [(dict(sample.labels), sample.value) for sample in found["a"]] == [
+    assert [(dict(sample.labels), sample.value) for sample in read_samples(text, "a")] == [
         ({"x": "1", "y": 'two \\"words\\" {}'}, 3.0),
         ({}, 4.0),
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scaletest.errors import HostError, UsageError
+from scaletest.host.ending import end_host
 from scaletest.host.markers import HOST_MARKER
 from scaletest.host.owners import Owner
 from scaletest.host.records import state_dir
@@ -150,6 +151,17 @@ async def test_processes_without_hostd_and_janitor_are_orphans(processes: list[s
     await eventually(lambda: host_id in [host.id for host in find_orphans()])
     start(processes, host_id, DAEMON)
     assert host_id not in [host.id for host in find_orphans()]
+
+
+async def test_a_number_that_another_host_has_now_is_not_signalled(
+    processes: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    start(processes, secrets.token_hex(4), DAEMON)
+    gone = Host(secrets.token_hex(4), tmp_path / "gone", None, daemon=processes[0].pid)
+    await end_host(gone)
+    await end_host(gone, force=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        processes[0].wait(0.2)
 
 
 def test_a_record_that_cannot_be_read_is_no_record() -> None:
