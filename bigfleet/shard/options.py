@@ -32,6 +32,8 @@ class ShardOptions:
     max_actions_per_cycle: int = 0
     # The same hint goes to a cluster at most this often.
     available_capacity_interval_seconds: float = 5.0
+    # How long a Bootstrap whose operator has hung up waits for it to come back; then its machine is Idle again.
+    reconnect_seconds: float = 10.0
     # Cycles at the start that are left out of the cycle histograms.
     metrics_warmup_cycles: int = 0
     # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
@@ -65,6 +67,7 @@ class ShardOptions:
             "max_actions_per_cycle",
             "metrics_warmup_cycles",
             "available_capacity_interval_seconds",
+            "reconnect_seconds",
             "reclaim_after_seconds",
         ):
             if getattr(self, name) < 0:

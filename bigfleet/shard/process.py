@@ -68,7 +68,13 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         stack.push_async_callback(provider.close)
         instructions = Instructions(domains, lambda: reconciler.start_over())
         sessions = Sessions(
-            needs, metrics, epoch, lambda: instructions.term, wake, options.available_capacity_interval_seconds
+            needs,
+            metrics,
+            epoch,
+            lambda: instructions.term,
+            wake,
+            options.available_capacity_interval_seconds,
+            options.reconnect_seconds,
         )
         notices = sessions.notices = Notices(sessions.send_notice, options.node_name_prefix)
         executor = Executor(
