@@ -21,6 +21,7 @@ from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
+from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
 from bigfleet.security.files import IdentityFiles
 
@@ -107,7 +108,10 @@ async def serve(options: CoordinatorOptions) -> None:
         standing = Standing(options.id)
         http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)
         stack.push_async_callback(http.cleanup)
-        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(
+            interceptors=[RefuseMalformed(metrics.refuse_malformed)],
+            options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
+        )
         service = CoordinatorService(leadership, standing, client, "https" if options.tls_dir else "http")
         rpc.add_CoordinatorServicer_to_server(service, server)
         health = Health(server)

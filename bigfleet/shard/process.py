@@ -14,6 +14,7 @@ from bigfleet import daemon
 from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2_grpc
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
+from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.coordclient import CoordinatorClient, Instructions
@@ -95,7 +96,10 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         inventory.observer = observer(executor, notices, holds)
         web = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: reconciler.ready)
         stack.push_async_callback(web.cleanup)
-        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(
+            interceptors=[RefuseMalformed(lambda method: metrics.malformed.labels(method).inc())],
+            options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
+        )
         shard_pb2_grpc.add_ShardServicer_to_server(sessions, server)
         shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
         if options.tls_dir:

@@ -12,9 +12,11 @@ import structlog
 from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2, shard_pb2_grpc
 from bigfleet.core.requirements import Requirement
 from bigfleet.engine import CapacityHint
+from bigfleet.malformed import Malformed
 from bigfleet.security import Identity, peer_identity
 from bigfleet.security.identity import InvalidIdentity
 from bigfleet.shard.convert import BadRollup, available_capacity, needs_from_wire, node_state, requirements_to_wire
+from bigfleet.shard.limits import MAX_BLOB_BYTES, Vocabulary, cluster_id_problem
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notice, Notices
@@ -24,6 +26,9 @@ from bigfleet.shard.questions import NoSession, Questions
 log = structlog.get_logger()
 
 Context = grpc.aio.ServicerContext[Any, Any]
+
+# Characters of an operator's own words that are logged and kept.
+_SHOWN = 1_000
 
 
 class BlobRefused(Exception):
@@ -76,6 +81,7 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
         self._questions = Questions(reconnect_seconds)
+        self._vocabulary = Vocabulary()
         # Frames about machines that left while their cluster had no session.
         self._departures: dict[str, dict[str, shard_pb2.ShardMessage]] = {}
         self._fleet_known = False
@@ -163,6 +169,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self, request_iterator: AsyncIterator[shard_pb2.OperatorMessage], context: Context
     ) -> None:
         cluster = await self._greet(request_iterator, context)
+        # gRPC sends it with the first frame otherwise; if that is cancelled halfway, no status can ever be sent.
+        await context.send_initial_metadata(())
         session = self._install(cluster)
         tasks = {
             asyncio.create_task(self._receive(session, request_iterator)),
@@ -179,6 +187,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for error in results:
+            if isinstance(error, Malformed):
+                raise error
             if isinstance(error, Exception) and not isinstance(error, grpc.aio.AbortError | grpc.RpcError):
                 log.warning("session failed", cluster=cluster, error=repr(error))
         if session.replaced.is_set():
@@ -189,10 +199,10 @@ class Sessions(shard_pb2_grpc.ShardServicer):
 
     async def _greet(self, messages: AsyncIterator[shard_pb2.OperatorMessage], context: Context) -> str:
         """The cluster that this stream speaks for, proven by its certificate."""
-        first = await anext(aiter(messages), None)
-        if first is None or first.WhichOneof("payload") != "hello" or not first.hello.cluster_id:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be a hello with a cluster_id")
-        cluster: str = first.hello.cluster_id
+        first = await anext(aiter(messages), None) or shard_pb2.OperatorMessage()
+        cluster = str(first.hello.cluster_id)
+        if problem := cluster_id_problem(cluster):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
         try:
             identity = peer_identity(context)
             refusal = f"{identity} may not speak for cluster {cluster!r}"
@@ -203,7 +213,7 @@ class Sessions(shard_pb2_grpc.ShardServicer):
             self._metrics.session_identity_rejected.inc()
             log.error("session refused", cluster=cluster, reason=refusal)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
-        log.info("session opened", cluster=cluster, protocol_version=first.hello.protocol_version)
+        log.info("session opened", cluster=cluster, protocol_version=first.hello.protocol_version[:_SHOWN])
         return cluster
 
     def _install(self, cluster: str) -> _Session:
@@ -252,11 +262,10 @@ class Sessions(shard_pb2_grpc.ShardServicer):
                     session.offer_rollup(message.rollup)
                 case "bootstrap_response":
                     response = message.bootstrap_response
-                    blob = BlobRefused(response.error) if response.error else response.user_data
-                    self._questions.answer(session.cluster, _blob_key(response.request_id), blob)
+                    self._questions.answer(session.cluster, _blob_key(response.request_id), _blob(response))
                 case "drain_report":
                     report = message.drain_report
-                    self._questions.answer(session.cluster, _drain_key(report.instruction_id), report.error)
+                    self._questions.answer(session.cluster, _drain_key(report.instruction_id), report.error[:_SHOWN])
                 case _:  # a ReclaimAck says only that the operator has begun
                     pass
 
@@ -266,7 +275,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
             cluster = session.cluster
             try:
                 needs = await asyncio.to_thread(needs_from_wire, cluster, rollup)
-            except BadRollup as error:
+                self._vocabulary.check(cluster, {name for need in needs for name in (*need.aggregate, *need.min_unit)})
+            except (BadRollup, ValueError) as error:
                 self._metrics.rollups_rejected.labels(cluster).inc()
                 log.error("roll-up rejected", cluster=cluster, error=str(error))
                 continue
@@ -281,6 +291,14 @@ class Sessions(shard_pb2_grpc.ShardServicer):
     def _acknowledge(self, session: _Session, echo: str) -> None:
         ack = shard_pb2.Acknowledgement(echo=echo, coordinator_term=self._term(), shard_epoch=self._epoch)
         session.outbox.put(f"ack:{echo}", shard_pb2.ShardMessage(ack=ack))
+
+
+def _blob(response: shard_pb2.BootstrapBlobResponse) -> bytes | BlobRefused:
+    if response.error:
+        return BlobRefused(response.error[:_SHOWN])
+    if len(response.user_data) > MAX_BLOB_BYTES:
+        return BlobRefused(f"a blob of {len(response.user_data)} bytes, at most {MAX_BLOB_BYTES} are allowed")
+    return response.user_data
 
 
 def _blob_key(request_id: str) -> str:
