@@ -23,6 +23,7 @@ from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
 from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles
 
 _HEARTBEAT_SAVE_SECONDS = 4.0
@@ -75,8 +76,7 @@ class CoordinatorOptions:
     """Without any TLS, and so without any check of who calls; only for trying things out."""
 
     def __post_init__(self) -> None:
-        if self.plaintext == bool(self.tls_dir):
-            raise ValueError("give either tls_dir (see `bigfleet certs`) or plaintext, not both and not neither")
+        check_choice(self.tls_dir, self.plaintext)
         if len(self.member_options().first_members) > 1 and not self.join_addr:
             raise ValueError("initial_cluster names other members: give join_addr too, so that they can let us in")
         if not self.snapshot_export_interval_seconds > 0:

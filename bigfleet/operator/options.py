@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigfleet.security.choice import check_choice
+
 
 @dataclass(frozen=True)
 class OperatorOptions:
@@ -26,5 +28,10 @@ class OperatorOptions:
     rollup_interval_seconds: float = 10.0
     # Text with {{ .ClusterID }}, {{ .MachineID }} and {{ .Requirements }}; None renders a comment.
     bootstrap_template_file: Path | None = None
-    # The operator's certificate, key and CA; None = plaintext.
+    # The operator's certificate, key and CA.
     tls_dir: Path | None = None
+    # Without any TLS: nobody knows whose demand this is; only for trying things out.
+    plaintext: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)

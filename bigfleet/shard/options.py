@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigfleet.security.choice import check_choice
+
 
 @dataclass(frozen=True)
 class ShardOptions:
@@ -50,10 +52,13 @@ class ShardOptions:
     audit_log: Path | None = None
     # A node's name is this prefix and its machine's id.
     node_name_prefix: str = ""
-    # The shard's certificate, key and CA; None = plaintext.
+    # The shard's certificate, key and CA.
     tls_dir: Path | None = None
+    # Without any TLS, and so without any check of who calls; only for trying things out.
+    plaintext: bool = False
 
     def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)
         if not self.id:
             raise ValueError("id is empty")
         if self.execute_concurrency < 1:

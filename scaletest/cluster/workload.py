@@ -50,8 +50,10 @@ class WorkloadOptions:
     provider_addr: str
     # The YAML that the chart mounts.
     load_profile: Path
-    # The pod's own certificate; None is plaintext.
+    # The pod's own certificate.
     tls_dir: Path | None = None
+    # Without any TLS; only for trying things out.
+    plaintext: bool = False
     # The pod's ServiceAccount, for the run's phase; None when there is no run to watch.
     service_account_dir: Path | None = None
     operator_qps: float = 200
@@ -143,6 +145,7 @@ def operator_options(options: WorkloadOptions) -> OperatorOptions:
         ack_concurrency=options.operator_ack_concurrency,
         rollup_interval_seconds=options.operator_rollup_interval_seconds,
         tls_dir=options.tls_dir,
+        plaintext=options.plaintext,
     )
 
 

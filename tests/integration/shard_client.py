@@ -168,6 +168,7 @@ async def shard_at(directory: Path, provider: ProviderClient, **options: Any) ->
         "provider_addr": f"127.0.0.1:{provider.provider.port}",
         "node_name_prefix": "fake-",
         "execute_concurrency": 16,
+        "plaintext": "tls_dir" not in options,
     }
     async with running(ShardOptions(**(settings | options))) as ports:
         yield Shard(ports)

@@ -28,6 +28,7 @@ from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.store import Disk
 from bigfleet.provider.kit.transitions import Timeouts
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.choice import check_choice
 
 # How long calls in flight may take to end when the process is asked to stop.
 _STOP_GRACE_SECONDS = 1.0
@@ -51,12 +52,15 @@ class KitOptions:
     data_dir: Path | None = None
     """Directory that remembers machines, fencing marks and transitions; None: a restart forgets them."""
     tls_dir: Path | None = None
-    """Directory of this process's identity; None serves plaintext and checks nobody."""
+    """Directory of this process's identity."""
+    plaintext: bool = False
+    """Without any TLS, and so without any check of who calls; only for trying things out."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     shard_domains: tuple[str, ...] = ()
     """`SHARD:KEY=VALUE`, may be repeated: List sends this shard only machines of its domains."""
 
     def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)
         ShardDomains(self.shard_domains)
 
 
