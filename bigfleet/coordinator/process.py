@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -25,6 +25,7 @@ from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
 from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles
+from bigfleet.security.renewal import Renewal, keep_renewed
 
 _HEARTBEAT_SAVE_SECONDS = 4.0
 _STOP_GRACE_SECONDS = 1.0
@@ -74,6 +75,8 @@ class CoordinatorOptions:
     """Directory of this coordinator's identity: tls.crt, tls.key, ca.crt."""
     plaintext: bool = False
     """Without any TLS, and so without any check of who calls; only for trying things out."""
+
+    renewal: Renewal = field(default_factory=Renewal)
 
     def __post_init__(self) -> None:
         check_choice(self.tls_dir, self.plaintext)
@@ -134,6 +137,8 @@ async def serve(options: CoordinatorOptions) -> None:
             health.follow(lambda: leadership.ready),
             daemon.watch_loop_lag(registry),
         ]
+        if options.tls_dir and options.renewal.issuer_addr:
+            loops.append(keep_renewed(options.tls_dir, options.renewal, registry))
         if options.snapshot_export_dir:
             exporting = Exporting(options.snapshot_export_dir, options.snapshot_export_interval_seconds)
             loops.append(exporting.run(client, lambda: leadership.tenure is not None))

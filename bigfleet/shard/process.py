@@ -16,6 +16,7 @@ from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
 from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.renewal import keep_renewed
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.coordclient import CoordinatorClient, Instructions
 from bigfleet.shard.cycle import Cycles, Wake
@@ -109,6 +110,8 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         await server.start()
         stack.push_async_callback(server.stop, None)
         loops = [cycles.run(), daemon.watch_loop_lag(registry)]
+        if options.tls_dir and options.renewal.issuer_addr:
+            loops.append(keep_renewed(options.tls_dir, options.renewal, registry))
         if options.coordinator_addr:
             reports = CoordinatorClient(
                 options, options.coordinator_addr, epoch, inventory, lambda: cycles.latest, instructions

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -231,7 +231,7 @@ def _flags(options: CoordinatorOptions) -> Iterable[str]:
         value = getattr(options, one.name)
         if value is True:
             yield f"--{one.name.replace('_', '-')}"
-        elif value not in (None, False):
+        elif value not in (None, False) and not is_dataclass(value):
             yield f"--{one.name.replace('_', '-')}={value}"
 
 
