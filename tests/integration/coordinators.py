@@ -193,6 +193,10 @@ class Coordinator:
         assert self.process
         return self.process
 
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
     def member_pid(self) -> int:
         (pid,) = [pid for pid in tree(self.running_process.pid) if name_of(pid) == "etcd"]
         return pid

@@ -48,7 +48,11 @@ class PlayedOperator:
     def states(self) -> dict[str, str]:
         return {machine_id: provider_pb2.MachineState.Name(one.state) for machine_id, one in self.machines.items()}
 
-    def start(self) -> None:
+    @property
+    def runs(self) -> bool:
+        return bool(self._tasks)
+
+    async def start(self) -> None:
         self._tasks = [asyncio.create_task(self._for_ever(part)) for part in (self._converse, self._phone_home)]
 
     async def kill(self) -> None:
@@ -60,7 +64,7 @@ class PlayedOperator:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["PlayedOperator"]:
-        self.start()
+        await self.start()
         try:
             yield self
         finally:

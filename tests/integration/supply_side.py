@@ -123,8 +123,10 @@ class Supply:
         clusters: Iterable[str] = (),
         provider: Sequence[str] = (),
         shard: Sequence[str] = (),
+        plaintext: bool = False,
     ) -> None:
         self.directory = directory
+        self._plaintext = plaintext
         self.authority = authority
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "fleet.json").write_bytes(msgspec.json.encode(fleet))
@@ -203,7 +205,7 @@ class Supply:
             f"--listen={address}",
             f"--metrics-addr={metrics}",
             f"--data-dir={self.directory / name}",
-            f"--tls-dir={tls}",
+            "--plaintext" if self._plaintext else f"--tls-dir={tls}",
             *usual,
             *extra,
         ]

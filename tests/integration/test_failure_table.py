@@ -165,7 +165,7 @@ async def test_a_killed_shard_rebuilds_and_others_do_not_notice(world: World) ->
     assert await world.supply.machines_of(world.first.cluster) == held
 
     before = world.first.sessions
-    world.first.start()
+    await world.first.start()
     await eventually(lambda: world.first.sessions > before and world.first.states() == held)
     await world.shard.until_cycles(5)
     assert await world.supply.machines_of(world.first.cluster) == held
