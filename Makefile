@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools kernels scaletest plan prevalidate test test-unit test-oracle test-mutants test-integration test-smoke bench bench-hot lint proto schemas dashboards golden lock clean
+.PHONY: help tools kernels scaletest plan prevalidate test test-unit test-oracle test-mutants test-integration test-smoke test-long bench bench-hot lint proto schemas dashboards golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test 
 
 test-integration: tools kernels ## Tests with the real binaries
 	@$(BIN)/pytest -q -n 2 --dist loadfile tests/integration
+
+test-long: tools kernels ## Hours of repetition: random kills, signals, installs; goes on where an earlier attempt ended
+	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration $(LONG)
 
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q tests/smoke

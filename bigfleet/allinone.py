@@ -115,12 +115,11 @@ def commands(options: AllInOneOptions) -> dict[str, list[str]]:
     data, host = options.data_dir, options.host
 
     def common(name: str, port: int) -> list[str]:
-        tls = ["--plaintext"] if name == COORDINATOR else []
         return [
             f"--listen={host}:{port}",
             f"--metrics-addr={host}:{port + options.metrics_offset}",
             f"--id={name}",
-            *(tls if options.plaintext else [f"--tls-dir={options.tls_of(name)}"]),
+            "--plaintext" if options.plaintext else f"--tls-dir={options.tls_of(name)}",
         ]
 
     if options.fleet is None:

@@ -66,7 +66,7 @@ class LeaderClient:
     async def find(self, timeout: float) -> grpc.aio.Channel:
         """A channel to the leader, for a call of your own."""
         await self.call("ListQuotas", coordinator_pb2.ListQuotasRequest(), timeout)
-        return await self._dialled(self.leader)
+        return self._dialled(self.leader)
 
     async def call(self, method: str, request: Any, timeout: float, *, again: bool = True) -> Any:
         """The leader's answer. `again`: asking twice does no harm, so an unclear end is no reason to stop."""
@@ -76,7 +76,7 @@ class LeaderClient:
             address = waiting.pop(0)
             if address in tried:
                 continue
-            dialled = await self._dialled(address)
+            dialled = self._dialled(address)
             if not await _connected(dialled, min(timeout, _CONNECT_SECONDS)):
                 tried[address] = await _why_not(dialled)
                 continue
@@ -101,10 +101,10 @@ class LeaderClient:
                 return answer
         raise NoLeader("no coordinator leads", tried)
 
-    async def _dialled(self, address: str) -> grpc.aio.Channel:
+    def _dialled(self, address: str) -> grpc.aio.Channel:
         if address not in self._channels:
             self._channels[address] = Redialled(address, self._tls, "coordinator")
-        return await self._channels[address].channel()
+        return self._channels[address].channel()
 
 
 async def _connected(dialled: grpc.aio.Channel, seconds: float) -> bool:

@@ -1,14 +1,24 @@
 """Requests that are no messages at all: a clear answer and a count, where gRPC would print a traceback."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError
 
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Malformed(Exception):
+    """A frame of a stream cannot be read. A servicer lets it pass, and the call ends with INVALID_ARGUMENT."""
+
 
 class RefuseMalformed(grpc.aio.ServerInterceptor):
-    """Answers INVALID_ARGUMENT to unary calls whose bytes cannot be read; `refused` is told the method's name."""
+    """Answers INVALID_ARGUMENT to calls whose bytes cannot be read; `refused` is told the method's name.
+
+    A servicer that reads a stream must be a coroutine.
+    """
 
     def __init__(self, refused: Callable[[str], None]) -> None:
         self._refused = refused
@@ -19,22 +29,65 @@ class RefuseMalformed(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         handler = await continuation(handler_call_details)
-        if handler is None or handler.request_streaming or handler.response_streaming:
-            return handler
+        if handler is None:
+            return None
         method = str(handler_call_details.method).rpartition("/")[2]
+        wrap, answer = self._guarded(handler, method)
+        return wrap(
+            answer,
+            request_deserializer=_reader(handler.request_deserializer),
+            response_serializer=handler.response_serializer,
+        )
 
-        def read(content: bytes) -> Any:
-            try:
-                return handler.request_deserializer(content)
-            except DecodeError as error:
-                return error
+    def _guarded(self, handler: Any, method: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The kind of handler, and one that does what `handler` does for what can be read."""
 
-        async def answer(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+        async def unary_unary(request: Any, context: Context) -> Any:
             if isinstance(request, DecodeError):
-                self._refused(method)
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the request cannot be read: {request}")
+                await self._refuse(method, request, context)
             return await handler.unary_unary(request, context)
 
-        return grpc.unary_unary_rpc_method_handler(
-            answer, request_deserializer=read, response_serializer=handler.response_serializer
-        )
+        async def unary_stream(request: Any, context: Context) -> AsyncIterator[Any]:
+            if isinstance(request, DecodeError):
+                await self._refuse(method, request, context)
+            answers = handler.unary_stream(request, context)
+            if inspect.isasyncgen(answers):
+                async for answer in answers:
+                    yield answer
+            else:
+                await answers  # it writes to the context itself
+
+        async def stream(requests: AsyncIterator[Any], context: Context) -> Any:
+            try:
+                return await (handler.stream_stream or handler.stream_unary)(_readable(requests), context)
+            except Malformed as error:
+                await self._refuse(method, error, context)
+
+        if handler.request_streaming:
+            kind = grpc.stream_stream_rpc_method_handler if handler.response_streaming else None
+            return kind or grpc.stream_unary_rpc_method_handler, stream
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler, unary_stream
+        return grpc.unary_unary_rpc_method_handler, unary_unary
+
+    async def _refuse(self, method: str, error: Exception, context: Context) -> NoReturn:
+        self._refused(method)
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the request cannot be read: {error}")
+        raise AssertionError("an aborted call does not go on")
+
+
+def _reader(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def read(content: bytes) -> Any:
+        try:
+            return deserialize(content)
+        except DecodeError as error:
+            return error
+
+    return read
+
+
+async def _readable(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for frame in frames:
+        if isinstance(frame, DecodeError):
+            raise Malformed(str(frame))
+        yield frame

@@ -25,3 +25,9 @@ class Metrics:
             ["shard"],
             registry=registry,
         )
+        self.malformed = Counter(
+            "bigfleet_coordinator_malformed_total", "Requests that could not be read.", ["method"], registry=registry
+        )
+
+    def refuse_malformed(self, method: str) -> None:
+        self.malformed.labels(method).inc()

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -21,8 +21,11 @@ from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
+from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles
+from bigfleet.security.renewal import Renewal, keep_renewed
 
 _HEARTBEAT_SAVE_SECONDS = 4.0
 _STOP_GRACE_SECONDS = 1.0
@@ -73,9 +76,10 @@ class CoordinatorOptions:
     plaintext: bool = False
     """Without any TLS, and so without any check of who calls; only for trying things out."""
 
+    renewal: Renewal = field(default_factory=Renewal)
+
     def __post_init__(self) -> None:
-        if self.plaintext == bool(self.tls_dir):
-            raise ValueError("give either tls_dir (see `bigfleet certs`) or plaintext, not both and not neither")
+        check_choice(self.tls_dir, self.plaintext)
         if len(self.member_options().first_members) > 1 and not self.join_addr:
             raise ValueError("initial_cluster names other members: give join_addr too, so that they can let us in")
         if not self.snapshot_export_interval_seconds > 0:
@@ -107,7 +111,10 @@ async def serve(options: CoordinatorOptions) -> None:
         standing = Standing(options.id)
         http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)
         stack.push_async_callback(http.cleanup)
-        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(
+            interceptors=[RefuseMalformed(metrics.refuse_malformed)],
+            options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
+        )
         service = CoordinatorService(leadership, standing, client, "https" if options.tls_dir else "http")
         rpc.add_CoordinatorServicer_to_server(service, server)
         health = Health(server)
@@ -130,6 +137,8 @@ async def serve(options: CoordinatorOptions) -> None:
             health.follow(lambda: leadership.ready),
             daemon.watch_loop_lag(registry),
         ]
+        if options.tls_dir and options.renewal.issuer_addr:
+            loops.append(keep_renewed(options.tls_dir, options.renewal, registry))
         if options.snapshot_export_dir:
             exporting = Exporting(options.snapshot_export_dir, options.snapshot_export_interval_seconds)
             loops.append(exporting.run(client, lambda: leadership.tenure is not None))

@@ -20,7 +20,7 @@ def parse_milli(text: str) -> int:
     """The quantity in milli-units, rounded away from zero and capped as Kubernetes does."""
     match = _GRAMMAR.fullmatch(text)
     if not match:
-        raise QuantityError(f"{text!r} is not a Kubernetes quantity")
+        raise QuantityError(f"{text[:40]!r} is not a Kubernetes quantity")
     number, exponent, suffix = match.groups()
     value = Decimal(number)
     if not value:

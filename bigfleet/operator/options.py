@@ -1,7 +1,10 @@
 """The operator's settings, named like its flags (spec/engine.md §8)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from bigfleet.security.choice import check_choice
+from bigfleet.security.renewal import Renewal
 
 
 @dataclass(frozen=True)
@@ -26,5 +29,11 @@ class OperatorOptions:
     rollup_interval_seconds: float = 10.0
     # Text with {{ .ClusterID }}, {{ .MachineID }} and {{ .Requirements }}; None renders a comment.
     bootstrap_template_file: Path | None = None
-    # The operator's certificate, key and CA; None = plaintext.
+    # The operator's certificate, key and CA.
     tls_dir: Path | None = None
+    # Without any TLS: nobody knows whose demand this is; only for trying things out.
+    plaintext: bool = False
+    renewal: Renewal = field(default_factory=Renewal)
+
+    def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)

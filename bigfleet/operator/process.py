@@ -19,6 +19,7 @@ from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import Outbox
 from bigfleet.operator.requests import Requests, trim
 from bigfleet.operator.session import Handlers, Session
+from bigfleet.security.renewal import keep_renewed
 
 _LOAD_RETRY_SECONDS = 1.0
 
@@ -68,6 +69,8 @@ async def serve(options: OperatorOptions) -> None:
                 for loop in (informer, acknowledger, availability, states):
                     group.create_task(loop.run())
                 group.create_task(watch_loop_lag(registry))
+                if options.tls_dir and options.renewal.issuer_addr:
+                    group.create_task(keep_renewed(options.tls_dir, options.renewal, registry))
                 group.create_task(converse())
         finally:
             await drains.close()

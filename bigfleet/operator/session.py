@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -29,6 +28,7 @@ from bigfleet.operator.outbox import Outbox
 from bigfleet.operator.requests import Requests
 from bigfleet.operator.rollup import rollup
 from bigfleet.security import channel
+from bigfleet.security.credentials import Leaf
 
 _PROTOCOL_VERSION = "v1alpha1"
 _FIRST_BACKOFF_SECONDS = 0.5
@@ -45,6 +45,10 @@ log = structlog.get_logger(__name__)
 
 class SessionEnded(Exception):
     """The stream is over; says why."""
+
+
+class CertificateRenewed(Exception):
+    """The stream was given up for one that shows our new certificate."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,9 @@ class Session:
         while True:
             try:
                 await self._converse()
+            except CertificateRenewed:
+                log.info("dialling anew with our renewed certificate", shard=self._options.shard_addr)
+                continue
             except grpc.aio.AioRpcError as error:
                 log.warning("session lost", shard=self._options.shard_addr, reason=_reason(error))
             except (SessionEnded, OSError) as error:
@@ -94,14 +101,14 @@ class Session:
 
     async def _converse(self) -> None:
         tls_dir = self._options.tls_dir
-        certificate = _Certificate(tls_dir / "tls.crt") if tls_dir else None
+        leaf = Leaf(tls_dir) if tls_dir else None
         async with channel(self._options.shard_addr, tls_dir, "shard") as connection:
             call = ShardStub(connection).Session()
             self._outbox.forget_rollup()
             self._handlers.session_began()
             loops = [self._receive(call), self._send(call), self._roll_up()]
-            if certificate:
-                loops.append(certificate.expect_successor())
+            if leaf:
+                loops.append(_expect_successor(leaf))
             try:
                 await _first_failure(loops)
             finally:
@@ -176,19 +183,11 @@ class Session:
         self._acknowledger.enqueue(unacknowledged)
 
 
-class _Certificate:
-    """The certificate that a session was dialled with."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._modified_at = file.stat().st_mtime_ns
-
-    async def expect_successor(self) -> None:
-        """End the session when the file was replaced: dialling anew loses nothing, expiry would."""
-        while True:
-            await asyncio.sleep(_CERTIFICATE_CHECK_SECONDS)
-            if self._file.stat().st_mtime_ns != self._modified_at:
-                raise SessionEnded("the certificate was renewed")
+async def _expect_successor(leaf: Leaf) -> None:
+    """End the session when its certificate was replaced: dialling anew loses nothing, expiry would."""
+    while not leaf.replaced():  # noqa: ASYNC110 (another process writes it)
+        await asyncio.sleep(_CERTIFICATE_CHECK_SECONDS)
+    raise CertificateRenewed("the certificate was renewed")
 
 
 async def _first_failure(loops: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -22,6 +22,7 @@ from bigfleet.provider.losses import Losses, Strikes
 from bigfleet.provider.readiness import PhoneHome, ReadySets
 from bigfleet.provider.run_phase import RunPhase
 from bigfleet.provider.seed import Fleet, read_fleet
+from bigfleet.security.renewal import Renewal
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class ProviderOptions:
     data_dir: Path | None = None
     """Directory that remembers machines, fencing marks and transitions; None: a restart begins with the fleet anew."""
     tls_dir: Path | None = None
-    """Directory of this process's identity; None serves plaintext and checks nobody."""
+    """Directory of this process's identity."""
+    plaintext: bool = False
+    """Without any TLS, and so without any check of who calls; only for trying things out."""
+    renewal: Renewal = field(default_factory=Renewal)
     shard_domains: tuple[str, ...] = ()
     """`SHARD:KEY=VALUE`: List sends this shard only machines of its domains; a shard without any is sent all."""
     service_account_dir: Path | None = None
@@ -74,6 +78,8 @@ class ProviderOptions:
             id=self.id,
             data_dir=self.data_dir,
             tls_dir=self.tls_dir,
+            plaintext=self.plaintext,
+            renewal=self.renewal,
             timeouts=self.timeouts,
             shard_domains=self.shard_domains,
         )

@@ -4,6 +4,7 @@ Certificates are renewed on disk while processes run: a server looks for a new o
 again.
 """
 
+import asyncio
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,8 @@ Role = Literal["shard", "provider", "coordinator"]
 _MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 _KEEPALIVE_MS = 20_000
 _KEEPALIVE_TIMEOUT_MS = 10_000
+# What a channel that is given up leaves to its last calls.
+_LONGEST_CALL_SECONDS = 120.0
 
 GRPC_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
@@ -40,7 +43,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 )
 
 
-class _Leaf:
+class Leaf:
     """The files of an identity, read again when the certificate was replaced; what cannot be read changes nothing."""
 
     def __init__(self, place: Path | IdentityPaths) -> None:
@@ -67,7 +70,7 @@ def _stamp(paths: IdentityPaths) -> tuple[int, int]:
 
 def server_credentials(tls_dir: Path) -> grpc.ServerCredentials:
     """TLS with this directory's certificate, for clients that show one of the same CA."""
-    leaf = _Leaf(tls_dir)
+    leaf = Leaf(tls_dir)
 
     def configuration() -> grpc.ServerCertificateConfiguration:
         files = leaf.files
@@ -89,22 +92,28 @@ def channel(target: str, place: Path | IdentityPaths | None, role: Role) -> grpc
 
 class Redialled:
     """A channel to one server that is dialled anew when our certificate was renewed: an old one would be refused at
-    the next reconnect. Between two calls only, so none is lost."""
+    the next reconnect. Calls that are under way end on the channel that they began on."""
 
     def __init__(self, target: str, place: Path | IdentityPaths | None, role: Role) -> None:
         self._target = target
         self._role = role
-        self._leaf = _Leaf(place) if place else None
+        self._leaf = Leaf(place) if place else None
         self._channel = self._dial()
+        self._retiring: set[asyncio.Task[None]] = set()
 
-    async def channel(self) -> grpc.aio.Channel:
-        """The channel to use for the next call."""
+    def channel(self) -> grpc.aio.Channel:
+        """The channel to use for the next call, at once: it may be closed after that."""
         if self._leaf and self._leaf.replaced():
-            old, self._channel = self._channel, self._dial()
-            await old.close(None)
+            retiring = asyncio.create_task(self._channel.close(_LONGEST_CALL_SECONDS))
+            self._retiring.add(retiring)
+            retiring.add_done_callback(self._retiring.discard)
+            self._channel = self._dial()
         return self._channel
 
     async def close(self) -> None:
+        for retiring in self._retiring:
+            retiring.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
         await self._channel.close()
 
     def _dial(self) -> grpc.aio.Channel:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import ssl
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 from bigfleet import daemon
 from bigfleet.kube import KubeClient, KubeConfig, KubeError, NotFound
 from bigfleet.kube.resources import PODS, TOKEN_REVIEWS
-from bigfleet.security.authority import Authority, BadRequest
+from bigfleet.security.authority import LEAF_LIFETIME, Authority, BadRequest
 from bigfleet.security.enrolment import AUDIENCE, ENROL_PATH, ISSUER_NAME, NotYet, Refused, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
 
@@ -83,8 +84,16 @@ class KubeReviewer:
 class Issuer:
     """Answers enrolments. Tokens are never logged and never leave the request that brought them."""
 
-    def __init__(self, authority: Authority, reviewer: Reviewer, namespace: str, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        authority: Authority,
+        reviewer: Reviewer,
+        namespace: str,
+        registry: CollectorRegistry,
+        lifetime: timedelta = LEAF_LIFETIME,
+    ) -> None:
         self._authority = authority
+        self._lifetime = lifetime
         self._reviewer = reviewer
         self._namespace = namespace
         self._enrolments = Counter(
@@ -125,7 +134,7 @@ class Issuer:
             raise Refused(f"pod {bound.name!r} is gone") from error
         names = host_names(bound, pod)
         certificate = self._authority.sign_request(
-            asked.csr.encode(), bound.identity, dns_names=names.dns, ip_addresses=names.ips
+            asked.csr.encode(), bound.identity, dns_names=names.dns, ip_addresses=names.ips, lifetime=self._lifetime
         )
         log.info("certificate issued", identity=bound.identity.uri, dns=names.dns, ips=names.ips)
         return certificate

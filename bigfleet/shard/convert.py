@@ -24,6 +24,7 @@ from bigfleet.core.requirements import (
 )
 from bigfleet.core.vectors import ReadVector, Vector, add, format_vector, largest, parse_vector
 from bigfleet.engine import CapacityHint, NeedView, Shortfall
+from bigfleet.shard import limits
 from bigfleet.shard.notices import Notice
 
 log = structlog.get_logger()
@@ -54,6 +55,8 @@ class BadMachine(Exception):
 
 def needs_from_wire(cluster: str, rollup: capacity_pb2.ClusterCapacityNeeds) -> list[Need]:
     """The session's cluster's demand. The roll-up's own cluster id is ignored: a session speaks for one cluster."""
+    if len(rollup.needs) > limits.MAX_ROWS:
+        raise BadRollup(f"{len(rollup.needs)} needs, at most {limits.MAX_ROWS} are allowed")
     needs: dict[tuple[str, str, str], Need] = {}
     for row, message in enumerate(rollup.needs):
         try:
@@ -78,6 +81,8 @@ def _need(cluster: str, message: capacity_pb2.CapacityNeed) -> Need:
         message.interruption_penalty_bucket,
         message.reclamation_penalty_bucket,
     )
+    if len(message.group) > limits.MAX_GROUP:
+        raise ValueError(f"group has {len(message.group)} characters, at most {limits.MAX_GROUP} are allowed")
     aggregate = _amounts("aggregate_resources", message.aggregate_resources)
     return Need(cluster, profile, aggregate, _amounts("min_unit", message.min_unit), message.group)
 
@@ -93,6 +98,7 @@ def _profile(
     for field, bucket in (("interruption", interruption_bucket), ("reclamation", reclamation_bucket)):
         if bucket not in penalty.ALL_BUCKETS:
             raise ValueError(f"{field}_penalty_bucket {bucket} is not in 0..{penalty.PINNED}")
+    _check_sizes(requirements, spread)
     return Profile.canonical(
         [Requirement(key, _operator(number), values) for key, number, values in requirements],
         [Spread(key, skew, WhenUnsatisfiable(when)) for key, skew, when in spread],
@@ -100,6 +106,21 @@ def _profile(
         interruption_bucket,
         reclamation_bucket,
     )
+
+
+def _check_sizes(
+    requirements: tuple[tuple[str, int, tuple[str, ...]], ...], spread: tuple[tuple[str, int, int], ...]
+) -> None:
+    limits.check_count("requirements", len(requirements), limits.MAX_REQUIREMENTS)
+    limits.check_count("values", sum(len(values) for _, _, values in requirements), limits.MAX_VALUES)
+    limits.check_count("spread terms", len(spread), limits.MAX_SPREAD)
+    for key, _, values in requirements:
+        limits.check_key("a requirement's key", key)
+        limits.check_values(values)
+    for key, skew, _ in spread:
+        limits.check_key("a spread's topology_key", key)
+        if skew < 1:
+            raise ValueError(f"max_skew {skew} is below 1")
 
 
 def _operator(number: int) -> Operator:
@@ -113,8 +134,10 @@ def _operator(number: int) -> Operator:
 
 
 def _amounts(field: str, quantities: Mapping[str, str]) -> Vector:
+    limits.check_count(f"resources in {field}", len(quantities), limits.MAX_RESOURCES)
     vector = _vector(tuple(quantities.items()))
     for name, milli in vector.items():
+        limits.check_key(f"a resource of {field}", name)
         if milli < 0:
             raise ValueError(f"{field}[{name!r}] is negative")
     return vector

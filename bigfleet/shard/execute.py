@@ -22,7 +22,8 @@ from bigfleet.shard.metrics import Outcome, ShardMetrics
 from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.providerclient import Provider, ProviderError
-from bigfleet.shard.sessions import BlobRefused, NoSession
+from bigfleet.shard.questions import NoSession
+from bigfleet.shard.sessions import BlobRefused
 
 log = structlog.get_logger()
 
@@ -189,7 +190,7 @@ class Executor:
         try:
             answer = await self._perform(attempt)
         except NoSession:
-            self._release(attempt, Outcome.NO_SESSION, "the operator hung up")
+            self._release(attempt, Outcome.NO_SESSION, "the operator left and did not come back")
         except TimeoutError:
             self._release(attempt, Outcome.CTX_CANCELED, "the operator sent no bootstrap blob in time")
         except BlobRefused as error:

@@ -105,6 +105,11 @@ class ShardMetrics:
         self.session_identity_rejected = counter(
             "session_identity_rejected_total", "Sessions refused for their certificate: a security event."
         )
+        self.reissued = counter(
+            "reissued_total", "Frames asked again because a session ended before an answer.", ["kind"]
+        )
+        self.outbox_dropped = counter("outbox_dropped_total", "Hints that an operator did not read in time.")
+        self.malformed = counter("malformed_total", "Requests that could not be read.", ["method"])
         self.rollup_quarantined = gauge("rollup_quarantined", "Times the guard holds this roll-up.", ["cluster"])
         self.rollups_rejected = counter("rollups_rejected_total", "Roll-ups that can't be understood.", ["cluster"])
         self._create_series()
@@ -119,6 +124,10 @@ class ShardMetrics:
             self.cycle_phase_duration.labels(phase)
         for reason in ("price", "interruption_probability", "structural"):
             self.machines_rejected.labels(reason)
+        for method in ("Session", "InspectNeeds"):
+            self.malformed.labels(method)
+        for payload in ("bootstrap_request", "reclaim_instruction"):
+            self.reissued.labels(payload)
         for event in ("installed", "removed", "replaced"):
             self.session_lifecycle.labels(event)
         self.publish_shortfalls(())

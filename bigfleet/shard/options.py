@@ -1,7 +1,10 @@
 """The shard's settings, named like its flags (spec/engine.md §8)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from bigfleet.security.choice import check_choice
+from bigfleet.security.renewal import Renewal
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class ShardOptions:
     max_actions_per_cycle: int = 0
     # The same hint goes to a cluster at most this often.
     available_capacity_interval_seconds: float = 5.0
+    # How long a Bootstrap whose operator has hung up waits for it to come back; then its machine is Idle again.
+    reconnect_seconds: float = 10.0
     # Cycles at the start that are left out of the cycle histograms.
     metrics_warmup_cycles: int = 0
     # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
@@ -48,10 +53,14 @@ class ShardOptions:
     audit_log: Path | None = None
     # A node's name is this prefix and its machine's id.
     node_name_prefix: str = ""
-    # The shard's certificate, key and CA; None = plaintext.
+    # The shard's certificate, key and CA.
     tls_dir: Path | None = None
+    # Without any TLS, and so without any check of who calls; only for trying things out.
+    plaintext: bool = False
+    renewal: Renewal = field(default_factory=Renewal)
 
     def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)
         if not self.id:
             raise ValueError("id is empty")
         if self.execute_concurrency < 1:
@@ -65,6 +74,7 @@ class ShardOptions:
             "max_actions_per_cycle",
             "metrics_warmup_cycles",
             "available_capacity_interval_seconds",
+            "reconnect_seconds",
             "reclaim_after_seconds",
         ):
             if getattr(self, name) < 0:

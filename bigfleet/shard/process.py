@@ -14,7 +14,9 @@ from bigfleet import daemon
 from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2_grpc
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
+from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.renewal import keep_renewed
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.coordclient import CoordinatorClient, Instructions
 from bigfleet.shard.cycle import Cycles, Wake
@@ -68,7 +70,13 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         stack.push_async_callback(provider.close)
         instructions = Instructions(domains, lambda: reconciler.start_over())
         sessions = Sessions(
-            needs, metrics, epoch, lambda: instructions.term, wake, options.available_capacity_interval_seconds
+            needs,
+            metrics,
+            epoch,
+            lambda: instructions.term,
+            wake,
+            options.available_capacity_interval_seconds,
+            options.reconnect_seconds,
         )
         notices = sessions.notices = Notices(sessions.send_notice, options.node_name_prefix)
         executor = Executor(
@@ -89,7 +97,10 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         inventory.observer = observer(executor, notices, holds)
         web = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: reconciler.ready)
         stack.push_async_callback(web.cleanup)
-        server = grpc.aio.server(options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)])
+        server = grpc.aio.server(
+            interceptors=[RefuseMalformed(lambda method: metrics.malformed.labels(method).inc())],
+            options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
+        )
         shard_pb2_grpc.add_ShardServicer_to_server(sessions, server)
         shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
         if options.tls_dir:
@@ -99,6 +110,8 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         await server.start()
         stack.push_async_callback(server.stop, None)
         loops = [cycles.run(), daemon.watch_loop_lag(registry)]
+        if options.tls_dir and options.renewal.issuer_addr:
+            loops.append(keep_renewed(options.tls_dir, options.renewal, registry))
         if options.coordinator_addr:
             reports = CoordinatorClient(
                 options, options.coordinator_addr, epoch, inventory, lambda: cycles.latest, instructions

@@ -4,11 +4,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import grpc
+import structlog
 from google.protobuf.message import Message
 
 from bigfleet.api.v1alpha1 import provider_pb2, provider_pb2_grpc
-from bigfleet.security import channel
+from bigfleet.security.credentials import Redialled
 from bigfleet.shard.epoch import Fence
+
+log = structlog.get_logger()
 
 _CALL_TIMEOUT_SECONDS = 30.0
 _LIST_TIMEOUT_SECONDS = 120.0
@@ -55,7 +58,8 @@ class ProviderClient:
     """The provider at an address."""
 
     def __init__(self, address: str, tls_dir: Path | None, fence: Fence) -> None:
-        self._channel = channel(address, tls_dir, "provider")
+        self._redialled = Redialled(address, tls_dir, "provider")
+        self._channel = self._redialled.channel()
         self._stub = provider_pb2_grpc.CapacityProviderStub(self._channel)
         self._fence = fence
 
@@ -112,7 +116,15 @@ class ProviderClient:
         return answer
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self._redialled.close()
+
+    def _dialled(self) -> provider_pb2_grpc.CapacityProviderStub:
+        """The provider on a connection that our certificate of now has opened."""
+        dialled = self._redialled.channel()
+        if dialled is not self._channel:
+            log.info("dialled the provider with our renewed certificate")
+            self._channel, self._stub = dialled, provider_pb2_grpc.CapacityProviderStub(dialled)
+        return self._stub
 
     async def _mutate(self, call: str, request: Message) -> provider_pb2.Machine | None:
         """The machine of the acknowledgement, if it carries one."""
@@ -121,6 +133,6 @@ class ProviderClient:
 
     async def _call(self, call: str, request: Message, timeout: float) -> Any:
         try:
-            return await getattr(self._stub, call)(request, timeout=timeout)
+            return await getattr(self._dialled(), call)(request, timeout=timeout)
         except grpc.aio.AioRpcError as error:
             raise ProviderError(call, error.code(), error.details() or "") from error

@@ -12,21 +12,23 @@ import structlog
 from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2, shard_pb2_grpc
 from bigfleet.core.requirements import Requirement
 from bigfleet.engine import CapacityHint
+from bigfleet.malformed import Malformed
 from bigfleet.security import Identity, peer_identity
 from bigfleet.security.identity import InvalidIdentity
 from bigfleet.shard.convert import BadRollup, available_capacity, needs_from_wire, node_state, requirements_to_wire
+from bigfleet.shard.limits import MAX_BLOB_BYTES, Vocabulary, cluster_id_problem
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.outbox import Outbox
+from bigfleet.shard.questions import NoSession, Questions
 
 log = structlog.get_logger()
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-
-class NoSession(Exception):
-    """The cluster's operator is not connected, or hung up before it answered."""
+# Characters of an operator's own words that are logged and kept.
+_SHOWN = 1_000
 
 
 class BlobRefused(Exception):
@@ -38,7 +40,6 @@ class _Session:
         self.cluster = cluster
         self.outbox = outbox
         self.replaced = asyncio.Event()
-        self.blobs: dict[str, asyncio.Future[bytes]] = {}
         self._rollup: capacity_pb2.ClusterCapacityNeeds | None = None
         self._arrived = asyncio.Event()
 
@@ -68,6 +69,7 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         term: Callable[[], int],
         wake: Callable[[], None],
         hint_interval_seconds: float,
+        reconnect_seconds: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._needs = needs
@@ -78,10 +80,10 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self._hint_interval_seconds = hint_interval_seconds
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
+        self._questions = Questions(reconnect_seconds)
+        self._vocabulary = Vocabulary()
         # Frames about machines that left while their cluster had no session.
         self._departures: dict[str, dict[str, shard_pb2.ShardMessage]] = {}
-        # Instruction id → (cluster, its drain's end). Outlives a session: the report may come over the next one.
-        self._drains: dict[str, tuple[str, asyncio.Future[str]]] = {}
         self._fleet_known = False
         # (cluster, fingerprint) → (what was said, when).
         self._hints: dict[str, dict[str, tuple[CapacityHint, float]]] = {}
@@ -125,42 +127,41 @@ class Sessions(shard_pb2_grpc.ShardServicer):
 
     async def request_blob(self, cluster: str, machine_id: str, requirements: Sequence[Requirement]) -> bytes:
         """The user data that makes this machine a node of the cluster. Raises NoSession or BlobRefused."""
-        session = self._sessions.get(cluster)
-        if not session:
-            raise NoSession(cluster)
         request = shard_pb2.BootstrapRequest(
             request_id=secrets.token_hex(8),
             requirements=requirements_to_wire(requirements),
             cluster_id=cluster,
             machine_id=machine_id,
         )
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        session.blobs[request.request_id] = answer
-        session.outbox.put(f"bootstrap:{request.request_id}", shard_pb2.ShardMessage(bootstrap_request=request))
-        try:
-            return await answer
-        finally:
-            session.blobs.pop(request.request_id, None)
+        frame = shard_pb2.ShardMessage(bootstrap_request=request)
+        blob: bytes = await self._ask(cluster, _blob_key(request.request_id), lambda: frame, patient=False)
+        return blob
 
     async def drain(self, cluster: str, nodes: Sequence[str], grace_seconds: int, preemptor_priority: int) -> str:
         """Ask the operator to empty nodes and wait for its word: empty when every pod left. Raises NoSession."""
+        instruction_id = secrets.token_hex(8)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_seconds
+
+        def frame() -> shard_pb2.ShardMessage:
+            instruction = shard_pb2.ReclaimInstruction(
+                instruction_id=instruction_id,
+                nodes=nodes,
+                grace_period_seconds=max(1, round(deadline - loop.time())),
+                preemptor_priority=preemptor_priority,
+            )
+            return shard_pb2.ShardMessage(reclaim_instruction=instruction)
+
+        word: str = await self._ask(cluster, _drain_key(instruction_id), frame, patient=True)
+        return word
+
+    async def _ask(self, cluster: str, key: str, frame: Callable[[], shard_pb2.ShardMessage], *, patient: bool) -> Any:
         session = self._sessions.get(cluster)
         if not session:
             raise NoSession(cluster)
-        instruction = shard_pb2.ReclaimInstruction(
-            instruction_id=secrets.token_hex(8),
-            nodes=nodes,
-            grace_period_seconds=grace_seconds,
-            preemptor_priority=preemptor_priority,
-        )
-        word: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._drains[instruction.instruction_id] = (cluster, word)
-        frame = shard_pb2.ShardMessage(reclaim_instruction=instruction)
-        session.outbox.put(f"reclaim:{instruction.instruction_id}", frame)
-        try:
-            return await word
-        finally:
-            del self._drains[instruction.instruction_id]
+        with self._questions.ask(cluster, key, frame, patient=patient) as answer:
+            session.outbox.put(key, frame())
+            return await answer
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
@@ -168,12 +169,15 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self, request_iterator: AsyncIterator[shard_pb2.OperatorMessage], context: Context
     ) -> None:
         cluster = await self._greet(request_iterator, context)
+        # gRPC sends it with the first frame otherwise; if that is cancelled halfway, no status can ever be sent.
+        await context.send_initial_metadata(())
         session = self._install(cluster)
         tasks = {
             asyncio.create_task(self._receive(session, request_iterator)),
             asyncio.create_task(self._send(session, context)),
             asyncio.create_task(self._take_rollups(session)),
             asyncio.create_task(session.replaced.wait()),
+            asyncio.create_task(session.outbox.overflow.wait()),
         }
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -183,17 +187,22 @@ class Sessions(shard_pb2_grpc.ShardServicer):
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
         for error in results:
+            if isinstance(error, Malformed):
+                raise error
             if isinstance(error, Exception) and not isinstance(error, grpc.aio.AbortError | grpc.RpcError):
                 log.warning("session failed", cluster=cluster, error=repr(error))
         if session.replaced.is_set():
             await context.abort(grpc.StatusCode.ABORTED, "a newer session of this cluster took over")
+        if session.outbox.overflow.is_set():
+            log.warning("session ended: the operator does not read", cluster=cluster)
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many frames wait to be read")
 
     async def _greet(self, messages: AsyncIterator[shard_pb2.OperatorMessage], context: Context) -> str:
         """The cluster that this stream speaks for, proven by its certificate."""
-        first = await anext(aiter(messages), None)
-        if first is None or first.WhichOneof("payload") != "hello" or not first.hello.cluster_id:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be a hello with a cluster_id")
-        cluster: str = first.hello.cluster_id
+        first = await anext(aiter(messages), None) or shard_pb2.OperatorMessage()
+        cluster = str(first.hello.cluster_id)
+        if problem := cluster_id_problem(cluster):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
         try:
             identity = peer_identity(context)
             refusal = f"{identity} may not speak for cluster {cluster!r}"
@@ -204,7 +213,7 @@ class Sessions(shard_pb2_grpc.ShardServicer):
             self._metrics.session_identity_rejected.inc()
             log.error("session refused", cluster=cluster, reason=refusal)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
-        log.info("session opened", cluster=cluster, protocol_version=first.hello.protocol_version)
+        log.info("session opened", cluster=cluster, protocol_version=first.hello.protocol_version[:_SHOWN])
         return cluster
 
     def _install(self, cluster: str) -> _Session:
@@ -213,7 +222,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
             self._remove(older)
             older.replaced.set()
             self._metrics.session_lifecycle.labels("replaced").inc()
-        session = self._sessions[cluster] = _Session(cluster, Outbox(self._departures.pop(cluster, {})))
+        outbox = Outbox(self._departures.pop(cluster, {}), self._metrics.outbox_dropped.inc)
+        session = self._sessions[cluster] = _Session(cluster, outbox)
         self._metrics.session_lifecycle.labels("installed").inc()
         self._metrics.active_sessions.set(len(self._sessions))
         self._wake()  # actions may have waited for this operator
@@ -222,16 +232,19 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         if self._fleet_known:
             # Lets the operator drop what it remembers of machines that the resync did not name.
             self._acknowledge(session, "resync")
+        for key, frame in self._questions.operator_came(cluster).items():
+            outbox.put(key, frame)
+            self._metrics.reissued.labels(frame.WhichOneof("payload")).inc()
+        outbox.begun()
         return session
 
     def _remove(self, session: _Session) -> None:
-        for answer in session.blobs.values():
-            if not answer.done():
-                answer.set_exception(NoSession(session.cluster))
         if self._sessions.get(session.cluster) is not session:
             return
         del self._sessions[session.cluster]
-        self._departures[session.cluster] = session.outbox.departures()
+        self._questions.operator_left(session.cluster)
+        if departures := session.outbox.departures():
+            self._departures[session.cluster] = departures
         self._hints.pop(session.cluster, None)
         self._metrics.session_lifecycle.labels("removed").inc()
         self._metrics.active_sessions.set(len(self._sessions))
@@ -248,9 +261,11 @@ class Sessions(shard_pb2_grpc.ShardServicer):
                 case "rollup":
                     session.offer_rollup(message.rollup)
                 case "bootstrap_response":
-                    _answer_blob(session, message.bootstrap_response)
+                    response = message.bootstrap_response
+                    self._questions.answer(session.cluster, _blob_key(response.request_id), _blob(response))
                 case "drain_report":
-                    self._end_drain(session, message.drain_report)
+                    report = message.drain_report
+                    self._questions.answer(session.cluster, _drain_key(report.instruction_id), report.error[:_SHOWN])
                 case _:  # a ReclaimAck says only that the operator has begun
                     pass
 
@@ -260,7 +275,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
             cluster = session.cluster
             try:
                 needs = await asyncio.to_thread(needs_from_wire, cluster, rollup)
-            except BadRollup as error:
+                self._vocabulary.check(cluster, {name for need in needs for name in (*need.aggregate, *need.min_unit)})
+            except (BadRollup, ValueError) as error:
                 self._metrics.rollups_rejected.labels(cluster).inc()
                 log.error("roll-up rejected", cluster=cluster, error=str(error))
                 continue
@@ -272,21 +288,22 @@ class Sessions(shard_pb2_grpc.ShardServicer):
                 self._wake()
             self._acknowledge(session, "rollup")
 
-    def _end_drain(self, session: _Session, report: shard_pb2.DrainReport) -> None:
-        cluster, word = self._drains.get(report.instruction_id, ("", None))
-        if word and not word.done() and cluster == session.cluster:
-            word.set_result(report.error)
-
     def _acknowledge(self, session: _Session, echo: str) -> None:
         ack = shard_pb2.Acknowledgement(echo=echo, coordinator_term=self._term(), shard_epoch=self._epoch)
         session.outbox.put(f"ack:{echo}", shard_pb2.ShardMessage(ack=ack))
 
 
-def _answer_blob(session: _Session, response: shard_pb2.BootstrapBlobResponse) -> None:
-    answer = session.blobs.get(response.request_id)
-    if not answer or answer.done():
-        return
+def _blob(response: shard_pb2.BootstrapBlobResponse) -> bytes | BlobRefused:
     if response.error:
-        answer.set_exception(BlobRefused(response.error))
-    else:
-        answer.set_result(response.user_data)
+        return BlobRefused(response.error[:_SHOWN])
+    if len(response.user_data) > MAX_BLOB_BYTES:
+        return BlobRefused(f"a blob of {len(response.user_data)} bytes, at most {MAX_BLOB_BYTES} are allowed")
+    return response.user_data
+
+
+def _blob_key(request_id: str) -> str:
+    return f"bootstrap:{request_id}"
+
+
+def _drain_key(instruction_id: str) -> str:
+    return f"reclaim:{instruction_id}"

@@ -110,16 +110,31 @@ readinessProbe:
     - --token-file=/var/run/bigfleet/enrolment/token
     - --out-dir=/var/run/bigfleet/tls
   env:
-    - {name: ISSUER_ADDR, value: "bigfleet-issuer-0.bigfleet-issuer.{{ .Release.Namespace }}.svc:7810"}
+    {{- include "issuerEnv" . | nindent 4 }}
   volumeMounts:
     - {name: trust, mountPath: /var/run/bigfleet/trust, readOnly: true}
-    - {name: enrolment, mountPath: /var/run/bigfleet/enrolment, readOnly: true}
-    - {name: tls, mountPath: /var/run/bigfleet/tls}
+    {{- include "enrollMounts" . | nindent 4 }}
   resources:
     requests: {cpu: 10m, memory: 64Mi}
     limits: {cpu: "1", memory: 256Mi}
   securityContext:
     {{- include "containerSecurity" . | nindent 4 }}
+{{- end }}
+
+{{- define "issuerEnv" -}}
+- {name: ISSUER_ADDR, value: "bigfleet-issuer-0.bigfleet-issuer.{{ .Release.Namespace }}.svc:7810"}
+{{- end }}
+
+{{/* A process that renews its pod's certificate before it ends. */}}
+{{- define "renewalArgs" -}}
+- --renewal-issuer-addr=$(ISSUER_ADDR)
+- --renewal-token-file=/var/run/bigfleet/enrolment/token
+{{- end }}
+
+{{/* For who gets the pod's certificate: the init container, and the process that renews it. */}}
+{{- define "enrollMounts" -}}
+- {name: enrolment, mountPath: /var/run/bigfleet/enrolment, readOnly: true}
+- {name: tls, mountPath: /var/run/bigfleet/tls}
 {{- end }}
 
 {{- define "enrollVolumes" -}}

@@ -1,7 +1,7 @@
 """The supervisor of container `workload`: demand first, then the operator that tells BigFleet about it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import structlog
 from bigfleet import operator, podcontroller
 from bigfleet.operator import OperatorOptions
 from bigfleet.podcontroller import PodControllerOptions
+from bigfleet.security.renewal import Renewal
 from scaletest.cluster import load_driver, node_creator
 from scaletest.cluster.children import Children
 from scaletest.cluster.forks import Fork, fork_all
@@ -50,8 +51,12 @@ class WorkloadOptions:
     provider_addr: str
     # The YAML that the chart mounts.
     load_profile: Path
-    # The pod's own certificate; None is plaintext.
+    # The pod's own certificate.
     tls_dir: Path | None = None
+    # Without any TLS; only for trying things out.
+    plaintext: bool = False
+    # The operator renews the pod's certificate.
+    renewal: Renewal = field(default_factory=Renewal)
     # The pod's ServiceAccount, for the run's phase; None when there is no run to watch.
     service_account_dir: Path | None = None
     operator_qps: float = 200
@@ -144,6 +149,8 @@ def operator_options(options: WorkloadOptions) -> OperatorOptions:
         ack_concurrency=options.operator_ack_concurrency,
         rollup_interval_seconds=options.operator_rollup_interval_seconds,
         tls_dir=options.tls_dir,
+        plaintext=options.plaintext,
+        renewal=options.renewal,
     )
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -193,6 +193,10 @@ class Coordinator:
         assert self.process
         return self.process
 
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
     def member_pid(self) -> int:
         (pid,) = [pid for pid in tree(self.running_process.pid) if name_of(pid) == "etcd"]
         return pid
@@ -231,7 +235,7 @@ def _flags(options: CoordinatorOptions) -> Iterable[str]:
         value = getattr(options, one.name)
         if value is True:
             yield f"--{one.name.replace('_', '-')}"
-        elif value not in (None, False):
+        elif value not in (None, False) and not is_dataclass(value):
             yield f"--{one.name.replace('_', '-')}={value}"
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 _CACHE_KEY = "scaletest/long"
-_SOURCES = Path(__file__).parents[2] / "scaletest"
+_ROOT = Path(__file__).parents[2]
+_SOURCES = (_ROOT / "bigfleet", _ROOT / "scaletest")
 
 
 class LongMode:
@@ -57,6 +58,6 @@ class LongMode:
 
 def _code_version() -> str:
     digest = hashlib.sha256()
-    for path in sorted(_SOURCES.rglob("*.py")):
+    for path in sorted(path for folder in _SOURCES for path in folder.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -45,6 +45,7 @@ async def operator(
         shard_addr=shard_addr,
         kubeconfig=apiserver.kubeconfig,
         metrics_addr=f"127.0.0.1:{metrics_port}",
+        plaintext="tls_dir" not in options,
         **options,
     )
     task = asyncio.create_task(serve(settings))

@@ -151,6 +151,7 @@ async def provider_at(
     file = directory / "fleet.json"
     file.write_bytes(msgspec.json.encode(fleet))
     settings: dict[str, Any] = {"listen": "127.0.0.1:0", "metrics_addr": "127.0.0.1:0", "latencies": INSTANT}
+    settings["plaintext"] = "tls_dir" not in options
     async with (
         running(ProviderOptions(fleet=file, **(settings | options))) as provider,
         grpc.aio.insecure_channel(f"127.0.0.1:{provider.port}") as channel,

@@ -104,6 +104,8 @@ class Cluster:
         self.changed = asyncio.Event()
         self.blob = b"#cloud-config"
         self.blob_error = ""
+        self.answers_blobs = True
+        self.requests: list[shard_pb2.BootstrapRequest] = []
 
     @property
     def acks(self) -> list[str]:
@@ -134,14 +136,17 @@ class Cluster:
     async def _answer(self, frame: shard_pb2.ShardMessage) -> None:
         match frame.WhichOneof("payload"):
             case "bootstrap_request":
-                response = shard_pb2.BootstrapBlobResponse(
-                    request_id=frame.bootstrap_request.request_id, user_data=self.blob, error=self.blob_error
-                )
-                await self.send(bootstrap_response=response)
+                self.requests.append(frame.bootstrap_request)
+                if self.answers_blobs:
+                    await self.answer_blob(frame.bootstrap_request.request_id)
             case "reclaim_instruction":
                 self.reclaims.append(frame.reclaim_instruction)
             case "node_state_update":
                 await self._note(frame.node_state_update)
+
+    async def answer_blob(self, request_id: str) -> None:
+        response = shard_pb2.BootstrapBlobResponse(request_id=request_id, user_data=self.blob, error=self.blob_error)
+        await self.send(bootstrap_response=response)
 
     async def _note(self, update: shard_pb2.NodeStateUpdate) -> None:
         if update.removed:
@@ -163,6 +168,7 @@ async def shard_at(directory: Path, provider: ProviderClient, **options: Any) ->
         "provider_addr": f"127.0.0.1:{provider.provider.port}",
         "node_name_prefix": "fake-",
         "execute_concurrency": 16,
+        "plaintext": "tls_dir" not in options,
     }
     async with running(ShardOptions(**(settings | options))) as ports:
         yield Shard(ports)
@@ -170,12 +176,17 @@ async def shard_at(directory: Path, provider: ProviderClient, **options: Any) ->
 
 @asynccontextmanager
 async def cluster_at(
-    shard: Shard, provider: ProviderClient, cluster: str = CLUSTER, tls_dir: Path | None = None
+    shard: Shard,
+    provider: ProviderClient,
+    cluster: str = CLUSTER,
+    tls_dir: Path | None = None,
+    answers_blobs: bool = True,
 ) -> AsyncIterator[Cluster]:
     """A cluster with an open session."""
     async with provider.phone_home(cluster) as phone_home, channel(shard.address, tls_dir, "shard") as connection:
         call = shard_pb2_grpc.ShardStub(connection).Session()
         there = Cluster(call, phone_home)
+        there.answers_blobs = answers_blobs
         await there.send(hello=shard_pb2.Hello(cluster_id=cluster, protocol_version="v1alpha1"))
         listener = asyncio.create_task(there.listen())
         try:

@@ -27,7 +27,11 @@ async def report_of(mutant: Mutant, directory: Path) -> Report:
     fleet = directory / f"{mutant.name}.json"
     fleet.write_bytes(msgspec.json.encode(FLEET))
     options = ProviderOptions(
-        listen="127.0.0.1:0", metrics_addr="127.0.0.1:0", fleet=fleet, latencies=Latencies(*[LATENCY] * 4)
+        listen="127.0.0.1:0",
+        metrics_addr="127.0.0.1:0",
+        fleet=fleet,
+        plaintext=True,
+        latencies=Latencies(*[LATENCY] * 4),
     )
     provider = FakeProvider(options, CollectorRegistry())
     provider.seed(read_fleet(fleet))

@@ -20,7 +20,8 @@ from bigfleet import daemon
 from bigfleet.provider.server import ProviderOptions, serve
 
 listen, metrics_addr, fleet = sys.argv[1:]
-daemon.run("provider", lambda: serve(ProviderOptions(listen=listen, metrics_addr=metrics_addr, fleet=Path(fleet))))
+options = ProviderOptions(listen=listen, metrics_addr=metrics_addr, fleet=Path(fleet), plaintext=True)
+daemon.run("provider", lambda: serve(options))
 """
 
 

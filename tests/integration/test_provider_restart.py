@@ -144,7 +144,7 @@ async def process(directory: Path, port: int, before: str = "") -> AsyncIterator
     running = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", before + RUN, "provider", *arguments),
         *("--listen", f"127.0.0.1:{port}", "--metrics-addr", f"127.0.0.1:{metrics}"),
-        *("--fleet", str(fleet), "--data-dir", str(directory / "data")),
+        *("--fleet", str(fleet), "--data-dir", str(directory / "data"), "--plaintext"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -22,8 +22,8 @@ from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.process import observer
 from bigfleet.shard.providerclient import ProviderError
+from bigfleet.shard.questions import NoSession
 from bigfleet.shard.reconcile import Reconciler
-from bigfleet.shard.sessions import NoSession
 
 PROFILE = Profile.canonical([], [], 1000, 3, 0)
 _AFTER = {

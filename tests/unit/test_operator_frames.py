@@ -20,6 +20,7 @@ from bigfleet.operator.availability import hint_name, hint_spec
 from bigfleet.operator.bootstrap import Bootstrap, TemplateError
 from bigfleet.operator.drain import must_leave
 from bigfleet.operator.metrics import NODE_PHASES, OperatorMetrics
+from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import CAPACITY, Outbox
 
 IN_ZONE = NodeSelectorRequirement(key="zone", operator=NodeSelectorRequirement.IN, values=["a"])
@@ -155,6 +156,12 @@ async def test_a_full_outbox_drops_the_newcomer_and_counts_it(dropped: Counter) 
 )
 def test_a_drain_waits_only_for_pods_that_can_leave(metadata: dict[str, Any], phase: str, waits: bool) -> None:
     assert must_leave({"metadata": metadata, "status": {"phase": phase}}) is waits
+
+
+@pytest.mark.parametrize("tls", [{}, {"tls_dir": Path("tls"), "plaintext": True}], ids=["neither", "both"])
+def test_plaintext_has_to_be_asked_for(tls: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="either tls_dir"):
+        OperatorOptions("c", "127.0.0.1:1", Path("kubeconfig"), "127.0.0.1:2", **tls)
 
 
 def test_every_series_exists_before_anything_happened() -> None:

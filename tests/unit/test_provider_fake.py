@@ -83,14 +83,21 @@ def test_a_failure_ratio_is_a_ratio() -> None:
     ],
 )
 def test_a_time_or_rate_out_of_range_is_refused_by_name(option: str, value: float) -> None:
-    settings: dict[str, Any] = {option: value}
+    settings: dict[str, Any] = {option: value, "plaintext": True}
     with pytest.raises(ValueError, match=f"{option} is {value}"):
         ProviderOptions(listen="127.0.0.1:0", metrics_addr="127.0.0.1:0", fleet=Path("fleet.json"), **settings)
 
 
 def test_a_domain_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="is not SHARD:KEY=VALUE"):
-        ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"), shard_domains=("shard-0",))
+        ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"), plaintext=True, shard_domains=("shard-0",))
+
+
+def test_plaintext_has_to_be_asked_for() -> None:
+    with pytest.raises(ValueError, match="either tls_dir"):
+        ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"))
+    with pytest.raises(ValueError, match="either tls_dir"):
+        ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"), tls_dir=Path("tls"), plaintext=True)
 
 
 def losses_in_virtual_time(

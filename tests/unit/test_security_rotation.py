@@ -23,10 +23,13 @@ class Callers(health.aio.HealthServicer):
     def __init__(self) -> None:
         super().__init__()
         self.serials: list[int] = []
+        self.hold: asyncio.Event | None = None
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
         (pem,) = context.auth_context()["x509_pem_cert"]
         self.serials.append(x509.load_pem_x509_certificate(pem).serial_number)
+        if self.hold and request.service == "slow":
+            await self.hold.wait()
         return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 
 
@@ -60,7 +63,7 @@ def issue_client(authority: Authority, place: Path) -> int:
 
 
 async def check(client: Redialled) -> None:
-    await health_pb2_grpc.HealthStub(await client.channel()).Check(health_pb2.HealthCheckRequest(), timeout=5)
+    await health_pb2_grpc.HealthStub(client.channel()).Check(health_pb2.HealthCheckRequest(), timeout=5)
 
 
 async def test_a_client_shows_its_renewed_certificate_from_the_next_call_on(
@@ -75,6 +78,25 @@ async def test_a_client_shows_its_renewed_certificate_from_the_next_call_on(
     await check(client)
     await client.close()
     assert callers.serials == [first, first, second]
+
+
+async def test_a_call_that_is_under_way_ends_on_the_connection_that_it_began_on(
+    authority: Authority, server: tuple[str, Callers], tmp_path: Path
+) -> None:
+    address, callers = server
+    callers.hold = asyncio.Event()
+    issue_client(authority, tmp_path / "client")
+    client = Redialled(address, tmp_path / "client", "shard")
+    stub = health_pb2_grpc.HealthStub(client.channel())
+    slow = asyncio.ensure_future(stub.Check(health_pb2.HealthCheckRequest(service="slow"), timeout=30))
+    while not callers.serials:
+        await asyncio.sleep(0.01)
+    issue_client(authority, tmp_path / "client")
+    await check(client)
+    callers.hold.set()
+    assert (await slow).status == health_pb2.HealthCheckResponse.SERVING
+    await client.close()
+    assert len(set(callers.serials)) == 2
 
 
 async def test_a_half_written_pair_changes_nothing_until_it_is_whole(

@@ -99,6 +99,8 @@ def test_the_audit_log_has_one_json_line_per_action_and_is_only_appended_to(tmp_
         {"coordinator_heartbeat_interval_seconds": -1},
         {"reclaim_cap_fraction": 1.5},
         {"max_actions_per_cycle": -1},
+        {"reconnect_seconds": -1},
+        {"plaintext": False},
     ],
     ids=str,
 )
@@ -109,6 +111,7 @@ def test_options_that_make_no_sense_are_refused_by_name(tmp_path: Path, bad: dic
         "id": "s",
         "data_dir": tmp_path,
         "provider_addr": "127.0.0.1:1",
+        "plaintext": True,
     }
     with pytest.raises(ValueError, match=next(iter(bad))):
         ShardOptions(**(good | bad))  # type: ignore[arg-type]

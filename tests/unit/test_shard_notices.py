@@ -1,11 +1,9 @@
-"""What a cluster hears of its machines, whichever way they come and go, and what waits while it is away."""
+"""What a cluster hears of its machines, whichever way they come and go."""
 
 from dataclasses import replace
 
-from bigfleet.api.v1alpha1 import shard_pb2
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.shard.notices import Notice, Notices
-from bigfleet.shard.outbox import Outbox
 
 IDLE = Machine("m", MachineState.IDLE, host="h", zone="zone-a")
 CONFIGURED = replace(IDLE, state=MachineState.CONFIGURED, cluster="c")
@@ -82,24 +80,3 @@ def test_a_resync_tells_every_machine_of_the_cluster() -> None:
     told.frames.clear()
     told.notices.resync("c")
     assert told.frames == [("c", "Configured", False), ("c", "Failed", False)]
-
-
-def frame(machine_id: str, removed: bool = False) -> shard_pb2.ShardMessage:
-    return shard_pb2.ShardMessage(node_state_update=shard_pb2.NodeStateUpdate(machine_id=machine_id, removed=removed))
-
-
-async def test_the_outbox_sends_in_order_and_only_the_newest_of_a_key() -> None:
-    outbox = Outbox({})
-    outbox.put("a", frame("a1"))
-    outbox.put("b", frame("b1"))
-    outbox.put("a", frame("a2"))
-    sent = [(await outbox.take()).node_state_update.machine_id for _ in range(2)]
-    assert sent == ["a2", "b1"]
-
-
-def test_of_an_outbox_that_nobody_read_only_the_departures_are_kept() -> None:
-    outbox = Outbox({"old": frame("old", removed=True)})
-    outbox.put("a", frame("a"))
-    outbox.put("b", frame("b", removed=True))
-    outbox.put("ack", shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo="rollup")))
-    assert outbox.departures().keys() == {"old", "b"}

@@ -28,6 +28,8 @@ from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.store import Disk
 from bigfleet.provider.kit.transitions import Timeouts
 from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security.choice import check_choice
+from bigfleet.security.renewal import Renewal, keep_renewed
 
 # How long calls in flight may take to end when the process is asked to stop.
 _STOP_GRACE_SECONDS = 1.0
@@ -51,12 +53,16 @@ class KitOptions:
     data_dir: Path | None = None
     """Directory that remembers machines, fencing marks and transitions; None: a restart forgets them."""
     tls_dir: Path | None = None
-    """Directory of this process's identity; None serves plaintext and checks nobody."""
+    """Directory of this process's identity."""
+    plaintext: bool = False
+    """Without any TLS, and so without any check of who calls; only for trying things out."""
+    renewal: Renewal = field(default_factory=Renewal)
     timeouts: Timeouts = field(default_factory=Timeouts)
     shard_domains: tuple[str, ...] = ()
     """`SHARD:KEY=VALUE`, may be repeated: List sends this shard only machines of its domains."""
 
     def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)
         ShardDomains(self.shard_domains)
 
 
@@ -138,8 +144,10 @@ class Provider:
         stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
         metrics = await daemon.serve_metrics(options.metrics_addr, self._registry)
         stack.push_async_callback(metrics.cleanup)
-        lag: Loop = partial(daemon.watch_loop_lag, self._registry)
-        for loop in (lag, *loops):
+        own: list[Loop] = [partial(daemon.watch_loop_lag, self._registry)]
+        if options.tls_dir and options.renewal.issuer_addr:
+            own.append(partial(keep_renewed, options.tls_dir, options.renewal, self._registry))
+        for loop in (*own, *loops):
             stack.callback(group.create_task(loop()).cancel)
         log.info(
             "provider listens",

@@ -1,0 +1,9 @@
+"""TLS, or plaintext for those who ask for it: never plaintext because nobody said anything."""
+
+from pathlib import Path
+
+
+def check_choice(tls_dir: Path | None, plaintext: bool) -> None:
+    """Raise ValueError unless exactly one of the two was chosen."""
+    if plaintext == bool(tls_dir):
+        raise ValueError("give either tls_dir (see `bigfleet certs`) or plaintext, not both and not neither")

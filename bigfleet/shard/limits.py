@@ -1,0 +1,68 @@
+"""How much an operator may ask for, and in which words: one cluster must not cost the others their shard."""
+
+from collections.abc import Iterable
+
+# Far above what clusters send; a shard is planned for 50,000 rows of all its clusters (spec/engine.md §9.3).
+MAX_ROWS = 100_000
+MAX_REQUIREMENTS = 64
+MAX_VALUES = 1_000
+MAX_SPREAD = 16
+# Every resource name is a column for all machines of the shard, and stays one.
+MAX_RESOURCES = 64
+MAX_RESOURCES_EVER = 256
+# A DNS name, a slash and a label's name (Kubernetes).
+MAX_NAME = 317
+MAX_GROUP = 16_384
+MAX_CLUSTER_ID = 253
+MAX_BLOB_BYTES = 4 * 1024 * 1024
+
+# They separate the parts of a fingerprint: two profiles must never share one.
+_IN_NO_KEY = frozenset(":,;|\0")
+_IN_NO_VALUE = frozenset(",;|\0")
+
+
+def check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise ValueError(f"{count} {what}, at most {most} are allowed")
+
+
+def check_key(what: str, key: str) -> None:
+    """A requirement's, a spread's or a resource's name."""
+    if not key:
+        raise ValueError(f"{what} is empty")
+    _check_text(what, key, _IN_NO_KEY)
+
+
+def check_values(values: Iterable[str]) -> None:
+    for value in values:
+        _check_text("a value", value, _IN_NO_VALUE)
+
+
+def _check_text(what: str, text: str, forbidden: frozenset[str]) -> None:
+    if len(text) > MAX_NAME:
+        raise ValueError(f"{what} has {len(text)} characters, at most {MAX_NAME} are allowed")
+    if not forbidden.isdisjoint(text):
+        raise ValueError(f"{what} {text[:40]!r} contains one of {' '.join(sorted(forbidden - {chr(0)}))} or NUL")
+
+
+def cluster_id_problem(cluster: str) -> str:
+    """What is wrong with a cluster's name; empty if nothing is."""
+    if not cluster:
+        return "the first message must be a hello with a cluster_id"
+    if len(cluster) > MAX_CLUSTER_ID:
+        return f"cluster_id has {len(cluster)} characters, at most {MAX_CLUSTER_ID} are allowed"
+    return "" if cluster.isprintable() else f"cluster_id {cluster!r} contains characters that cannot be printed"
+
+
+class Vocabulary:
+    """The resource names that each cluster has used."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {}
+
+    def check(self, cluster: str, names: set[str]) -> None:
+        """Take new names in; raises ValueError, and takes none, when they are too many."""
+        known = self._names.get(cluster, set())
+        together = known | names
+        check_count("resource names since this shard's start", len(together), MAX_RESOURCES_EVER)
+        self._names[cluster] = together
