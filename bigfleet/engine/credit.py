@@ -180,6 +180,7 @@ class Credits:
         creating = np.full(total, -1, np.int32)
         own_starts = np.cumsum([0] + [len(one.own_keys) for one in rows]).astype(np.int64)
         own_keys = np.concatenate([one.own_keys for one in rows])
+        own_priorities = profiles.priorities[own_keys >> 32]
         own_of = np.concatenate([one.own_of + own_starts[number] for number, one in enumerate(rows)]).astype(np.int32)
         if len(gangs):
             arrivals = np.concatenate([one.arrivals[one.gangs] for one in rows])
@@ -199,10 +200,10 @@ class Credits:
         kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, parked,
             np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32), own_starts, own_keys,
-            own_of, index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of, fleet.group_of,
-            profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes, profiles.same_keys,
-            profiles.buckets, kinds.costs,
-            fleet.ids.labels, fleet.pools, profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
+            own_priorities, own_of, index.rows, index.kinds, index.starts, index.sizes, fleet.profile_of,
+            fleet.group_of, profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes,
+            profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
+            profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
         )  # fmt: skip
         is_short = np.asarray((missing > 0).any(axis=1))

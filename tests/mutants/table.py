@@ -75,6 +75,30 @@ _OWN_FIRST = (
         _PHASE1 + "Credit::test_needs_of_one_fingerprint_share_what_is_theirs_and_each_takes_what_it_can_use",
     ),
     Mutant(
+        "engine/kernels/credit.py",
+        "if priority <= own_priorities[own_key] < aside_from[cluster]:",
+        "if False:",
+        _DOMAINS + "MachinesOfOthers::test_another_gangs_machines_are_not_taken_though_the_gang_comes_first",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "if priority <= own_priorities[own_key] < aside_from[cluster]:",
+        "if own_priorities[own_key] < aside_from[cluster]:",
+        _DOMAINS + "MachinesOfOthers::test_machines_of_a_less_important_need_are_taken",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "            aside_from[cluster] = priority\n",
+        "            aside_from[cluster] = -1_000_000\n",
+        _DOMAINS + "MachinesOfOthers::test_but_not_by_a_gang_as_important_as_their_own_that_comes_after_a_better_one",
+    ),
+    Mutant(
+        "engine/kernels/chains.py",
+        "not owned[first + position] and attributes",
+        "attributes",
+        _DOMAINS + "MachinesOfOthers::test_in_its_own_domain_it_fills_up_with_what_is_nobodys",
+    ),
+    Mutant(
         "engine/fleet.py",
         "            and profile == self.profile_of[row]\n",
         "",

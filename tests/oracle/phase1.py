@@ -1,6 +1,6 @@
 """Phase 1: credit every need with the capacity that is bound, then acquire what is missing (spec/engine.md §3.9)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine.decisions import Action, ActionKind
@@ -13,12 +13,22 @@ from tests.oracle.snapshot import Snapshot
 def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
     """§3.9 "Pre-pass (single-threaded, priority-descending stable): the only supply attribution in the engine"."""
     free = FreeMachines(snapshot)
+    priorities = {fill.need.key: fill.need.profile.priority for fill in fills}
     for fill in fills:
         same = fill.need.profile.same
+        creditable = _creditable(fill, snapshot, claims)
         if same is None:
-            credit_plain(_creditable(fill, snapshot, claims), fill, claims)
+            credit_plain(creditable, fill, claims)
         else:
-            credit_gang(_creditable(fill, snapshot, claims), free, fill, claims, same.key)
+            mine = (machine for machine in creditable if not _is_anothers(machine, fill, priorities))
+            credit_gang(mine, free, fill, claims, same.key)
+
+
+def _is_anothers(machine: Machine, fill: Fill, priorities: Mapping[tuple[str, str, str], int]) -> bool:
+    """Whether a machine was bound for another need, as important as this gang or more, that is still there (ADR 21)."""
+    assignment = machine.assignment
+    priority = priorities.get((fill.need.cluster, assignment.fingerprint, assignment.group))
+    return priority is not None and priority >= fill.need.profile.priority and not fill.owns(machine)
 
 
 def credit_plain(creditable: Iterator[Machine], fill: Fill, claims: Claims) -> None:

@@ -137,6 +137,50 @@ class TestClaims:
         assert chosen([*small, *free("r2", 3)], gang(8, unit=2)) == "r2"
 
 
+class TestMachinesOfOthers:
+    """ADR 21: a gang leaves alone what was bound for a need as important as itself that is still there."""
+
+    def test_another_gangs_machines_are_not_taken_though_the_gang_comes_first(self) -> None:
+        machines = [*bound("r1", 2, of_group="late"), *free("r2", 2)]
+        decisions = decide(machines, [gang(8, "early", arrival=1), gang(8, "late", arrival=2)])
+        assert [view.same_domain for view in decisions.views] == ["r2", "r1"]
+        assert acted(decisions, ActionKind.BOOTSTRAP) == ["r2-free-0", "r2-free-1"]
+
+    def test_nor_is_what_another_gang_has_beyond_its_demand(self) -> None:
+        machines = [*bound("r1", 3, of_group="late"), *free("r1", 1), *free("r2", 2)]
+        decisions = decide(machines, [gang(8, "early", arrival=1), gang(8, "late", arrival=2)])
+        assert [view.same_domain for view in decisions.views] == ["r2", "r1"]
+        assert acted(decisions, ActionKind.RECLAIM) == ["r1-bound-2"]
+
+    def test_nor_a_plain_needs_machines(self) -> None:
+        of = profile()
+        held = [configured(f"r1-{n}", rack="r1", of=of) for n in range(2)]
+        decisions = decide([*held, *free("r2", 2)], [gang(), need(cpu(8), of=of, arrival=1)])
+        assert acted(decisions, ActionKind.BOOTSTRAP) == ["r2-free-0", "r2-free-1"]
+
+    def test_in_its_own_domain_it_fills_up_with_what_is_nobodys(self) -> None:
+        machines = [*bound("r1", 1, of_group="g"), configured("a", rack="r1", of=GANG, group="other")]
+        machines += [configured("b", rack="r1", of=GANG, group="gone")]
+        decisions = decide(machines, [gang(), gang(8, "other", arrival=1)])
+        assert [view.claimed for view in decisions.views] == [2, 1]
+        assert decisions.views[0].satisfied
+
+    def test_machines_of_a_need_that_went_are_anybodys(self) -> None:
+        assert decide([*bound("r1", 2, of_group="gone"), *free("r2", 2)], [gang()]).actions == ()
+
+    def test_machines_of_a_less_important_need_are_taken(self) -> None:
+        lesser = profile(same(), priority=1)
+        held = [configured(f"r1-{n}", rack="r1", of=lesser, group="l") for n in range(2)]
+        decisions = decide(held, [gang(), need(cpu(8), of=lesser, group="l")])
+        assert [view.claimed for view in decisions.views] == [2, 0]
+
+    def test_but_not_by_a_gang_as_important_as_their_own_that_comes_after_a_better_one(self) -> None:
+        lesser = profile(same(), priority=1)
+        held = [configured(f"r1-{n}", rack="r1", of=lesser, group="l") for n in range(4)]
+        low = [need(cpu(8), of=lesser, group=group, arrival=arrival) for arrival, group in ((1.0, "early"), (2.0, "l"))]
+        assert [view.claimed for view in decide(held, [gang(), *low]).views] == [2, 0, 2]
+
+
 class TestVirtualConsumption:
     def test_a_later_gang_does_not_count_on_what_an_earlier_one_will_take(self) -> None:
         machines = [*free("r1", 2), *free("r2", 3)]

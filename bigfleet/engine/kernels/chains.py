@@ -84,7 +84,7 @@ def find_useful(
 
 @helper
 def fill_plain(
-    row, number, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, allocatable_of,
+    row, number, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_, lefts, allocatable_of,
     allocatable, missing, credited,
 ):  # fmt: skip
     """Claim the first machine of any useful chain until the row is met (spec/engine.md §3.9, ADR-0045)."""
@@ -101,32 +101,34 @@ def fill_plain(
             return
         heads[chain] = followers[first + best]
         claim(
-            row, number, first + best, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited
-        )
+            row, number, first + best, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
+            credited,
+        )  # fmt: skip
 
 
 @helper
-def claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited):
+def claim(row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited):
     """A bound machine serves the row."""
     local = at_local[place]
     holders[place] = number
-    lefts[local] -= 1
+    if not owned[place]:
+        lefts[local] -= 1
     credited[row] += 1
     subtract(missing, row, allocatable, allocatable_of[locals_[local]])
 
 
 @helper
 def claim_others(
-    row, number, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts, key, domain, attributes,
-    members, allocatable_of, allocatable, missing, credited,
+    row, number, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_, lefts, key, domain,
+    attributes, members, allocatable_of, allocatable, missing, credited,
 ):  # fmt: skip
-    """Claim any machine of the gang's domain, in keep order, until the gang is met."""
+    """Claim any machine of the gang's domain that is no other's, in keep order, until the gang is met."""
     count = 0
     for i in range(n_useful):
         position = heads[useful[i]]
         while position >= 0:
             kind = locals_[at_local[first + position]]
-            if holders[first + position] < 0 and attributes[key, kind] == domain:
+            if holders[first + position] < 0 and not owned[first + position] and attributes[key, kind] == domain:
                 members[count] = position
                 count += 1
             position = followers[first + position]
@@ -134,8 +136,10 @@ def claim_others(
     for i in range(count):
         if not is_short(missing, row):
             return
-        place = first + members[i]
-        claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited)
+        claim(
+            row, number, first + members[i], owned, holders, at_local, locals_, lefts, allocatable_of, allocatable,
+            missing, credited,
+        )  # fmt: skip
 
 
 @helper
@@ -145,13 +149,13 @@ def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile
 
     `row_keys` are the keys of the cluster's rows, sorted.
     """
-    known, i = np.int64(-1), 0
+    known, i = np.int64(-1), np.int64(0)
     for position in range(count):
         machine = seg_rows[bound_at(position, cluster, slab_starts, slab_sizes)]
         key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])
         # Neighbours in keep order are often of one key.
         if key != known:
-            known, i = key, np.searchsorted(row_keys, key)
+            known, i = key, np.int64(np.searchsorted(row_keys, key))
         if i < len(row_keys) and row_keys[i] == key:
             if own_heads[i] < 0:
                 own_heads[i] = position
@@ -161,9 +165,20 @@ def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile
 
 
 @helper
+def set_aside(own, first, own_heads, own_followers, owned, holders, at_local, lefts):
+    """What is a row's own counts for no other gang from now on."""
+    position = own_heads[own]
+    while position >= 0:
+        if holders[first + position] < 0:
+            owned[first + position] = 1
+            lefts[at_local[first + position]] -= 1
+        position = own_followers[first + position]
+
+
+@helper
 def claim_own(
-    row, number, first, own, own_heads, own_followers, key, domain, attributes, profiles, units, matches, holders,
-    at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+    row, number, first, own, own_heads, own_followers, key, domain, attributes, profiles, units, matches, owned,
+    holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
 ):  # fmt: skip
     """Claim the row's own machines, in keep order, until it is met; of one domain only if `key` says of what.
 
@@ -179,7 +194,10 @@ def claim_own(
             and fits(allocatable, allocatable_of[kind], units, row)
             and (key < 0 or attributes[key, kind] == domain)
         ):
-            claim(row, number, place, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited)
+            claim(
+                row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
+                credited,
+            )  # fmt: skip
         if holders[place] < 0:
             before = position
         elif before < 0:

@@ -10,6 +10,7 @@ from bigfleet.engine.kernels.chains import (
     fill_plain,
     find_useful,
     own_chains,
+    set_aside,
 )
 from bigfleet.engine.kernels.domains import add_capped, best_domain
 from bigfleet.engine.kernels.jit import kernel
@@ -71,24 +72,23 @@ def folds(
 
 @kernel(
     "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1],"
-    " int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1],"
-    " int32[::1], int32[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1],"
-    " int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1], int64[::1],"
-    " int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1])"
+    " int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1], int32[::1], int32[::1],"
+    " int64[::1], int32[::1], int32[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1],"
+    " int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1],"
+    " int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1])"
 )
 def credit(
     slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, creating_of, sync_rows,
-    sync_clusters, own_starts, own_keys, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, profile_of, group_of,
-    matches,
-    allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts, kind_lists, by_name,
-    left, rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
+    sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, profile_of,
+    group_of, matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts,
+    kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
 
-    A row claims its own machines first. All others of a cluster that no row of it can tell apart are chained, so that a
-    row visits only what is of use to it:
-    O(machines + kinds × rows of a cluster + claims × chains), and for each gang O(kinds of its cluster + matching kinds
-    + its own machines), and its cluster's machines once more if those do not do.
+    A row claims its own machines first. Machines of a cluster that no row of it can tell apart are chained, so that a
+    row visits only what is of use to it: O(machines × log rows + kinds × rows of a cluster + claims × chains), and for
+    each gang O(kinds of its cluster + matching kinds + its own machines), and its cluster's machines once more if those
+    do not do.
     """
     kinds, clusters, width = len(allocatable_of), len(row_starts) - 1, missing.shape[1]
     followers = np.full(len(holders), -1, np.int32)
@@ -111,6 +111,10 @@ def credit(
     own_heads = np.full(len(own_keys), -1, np.int32)
     own_tails = np.empty(len(own_keys), np.int32)
     own_followers = np.full(len(holders), -1, np.int32)
+    # Machines that are the own ones of a row as important as the gangs that are being served, or more (ADR 21).
+    # Those of rows below that priority are not set aside yet; `lefts` counts the others.
+    owned = np.zeros(len(holders), np.uint8)
+    aside_from = np.full(clusters, np.iinfo(np.int64).max, np.int64)
     for cluster in range(clusters):
         first, count = position_starts[cluster], position_starts[cluster + 1] - position_starts[cluster]
         found, chains = chain_up(
@@ -155,7 +159,7 @@ def credit(
         for row in range(cursors[cluster], stop):
             claim_own(
                 row, row - first_row, first, own_of[row], own_heads, own_followers, -1, -1, attributes, profiles, units,
-                matches, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+                matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
             )  # fmt: skip
             if not is_short(missing, row):
                 continue
@@ -164,8 +168,8 @@ def credit(
                 allocatable_of, allocatable, useful,
             )  # fmt: skip
             fill_plain(
-                row, row - first_row, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts,
-                allocatable_of, allocatable, missing, credited,
+                row, row - first_row, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_,
+                lefts, allocatable_of, allocatable, missing, credited,
             )  # fmt: skip
         cursors[cluster] = stop + 1
         if not is_gang:
@@ -176,6 +180,12 @@ def credit(
         key, segment = same_keys[profile], creating_of[stop]
         for vector in range(allocatable.shape[0]):
             fit[vector] = fits(allocatable, vector, units, gang)
+        priority = own_priorities[own_of[gang]]
+        if priority < aside_from[cluster]:
+            for own_key in range(own_starts[cluster], own_starts[cluster + 1]):
+                if priority <= own_priorities[own_key] < aside_from[cluster]:
+                    set_aside(own_key, first, own_heads, own_followers, owned, holders, at_local, lefts)
+            aside_from[cluster] = priority
         n_domains = 0
         for local in range(local_starts[cluster], local_starts[cluster + 1]):
             kind = locals_[local]
@@ -190,7 +200,13 @@ def credit(
         while position >= 0:
             kind = locals_[at_local[first + position]]
             if holders[first + position] < 0 and matches[profile, kind] and fit[allocatable_of[kind]]:
-                add_capped(own, attributes[key, kind], allocatable, allocatable_of[kind], 1)
+                domain = attributes[key, kind]
+                if counts[domain] == 0:
+                    touched[n_domains] = domain
+                    n_domains += 1
+                counts[domain] += 1
+                add_capped(creditable, domain, allocatable, allocatable_of[kind], 1)
+                add_capped(own, domain, allocatable, allocatable_of[kind], 1)
             position = own_followers[first + position]
         if segment >= 0:
             start = seg_starts[segment]
@@ -236,7 +252,7 @@ def credit(
         # What it claims there: its own machines, those being created for it, then any.
         claim_own(
             gang, gang - first_row, first, own_of[gang], own_heads, own_followers, key, chosen, attributes, profiles,
-            units, matches, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+            units, matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
         )  # fmt: skip
         if segment >= 0:
             start = seg_starts[segment]
@@ -259,8 +275,8 @@ def credit(
                 allocatable_of, allocatable, useful,
             )  # fmt: skip
             claim_others(
-                gang, gang - first_row, first, useful, n_useful, heads, followers, holders, at_local, locals_, lefts,
-                key, chosen, attributes, members, allocatable_of, allocatable, missing, credited,
+                gang, gang - first_row, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_,
+                lefts, key, chosen, attributes, members, allocatable_of, allocatable, missing, credited,
             )  # fmt: skip
 
         # What it will acquire there is set aside: later gangs rank without it.
