@@ -37,7 +37,7 @@ test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test 
 	@$(BIN)/python -m tests.mutants.runner
 
 test-integration: tools kernels ## Tests with the real binaries
-	@$(BIN)/pytest -q -n 2 --dist loadfile tests/integration
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/integration
 
 test-long: tools kernels ## Hours of repetition: random kills, signals, installs; goes on where an earlier attempt ended
 	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration $(LONG)

@@ -38,6 +38,20 @@ __all__ = [
     "world",
 ]
 
+# These wait longest; they go first, so that the two workers end together.
+_LONGEST = (
+    "stage_kills",
+    "stage_commands",
+    "conformance_mutants",
+    "toolchain_interrupts",
+    "stage_cycles",
+    "host_lifecycle",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in _LONGEST)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: minutes of repetition; only with SCALETEST_LONG=1")
