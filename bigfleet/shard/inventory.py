@@ -66,17 +66,18 @@ class Inventory:
         if state not in LEGAL_EDGES[machine.state]:
             raise IllegalTransition(f"{machine_id}: {machine.state.label} → {state.label}")
         moved = replace(machine, state=state, cluster=cluster, assignment=assignment)
-        self._put(moved)
+        self._put(machine, moved)
         return moved
 
     def restore(self, machine: Machine, idle_since: float | None) -> None:
         """Take a move of our own back: the machine and its idle stamp as they were."""
-        self._put(machine, idle_since)
+        self._put(self.machines.get(machine.id), machine, idle_since)
 
     def fail(self, machine_id: str, error: str) -> Machine:
         """Mark a machine that the provider will never take further. Its next good report brings it back."""
-        failed = replace(self.machines[machine_id], state=MachineState.FAILED, last_error=error, assignment=UNASSIGNED)
-        self._put(failed)
+        machine = self.machines[machine_id]
+        failed = replace(machine, state=MachineState.FAILED, last_error=error, assignment=UNASSIGNED)
+        self._put(machine, failed)
         return failed
 
     def observe(self, seen: Machine) -> bool:
@@ -92,7 +93,7 @@ class Inventory:
             return False
         if known is None and machine.state is MachineState.CONFIGURING:
             self.seeded_waiting.add(machine.id)
-        self._put(machine)
+        self._put(known, machine)
         self.observer(known, machine)
         return known is None or known.state is not machine.state
 
@@ -105,7 +106,7 @@ class Inventory:
 
     def forget(self, machine_id: str) -> Machine | None:
         """Drop a machine without a word to anyone: it lives on, but not with us."""
-        machine = self.machines.get(machine_id)
+        machine: Machine | None = self.machines.get(machine_id)
         if machine:
             self.machines.remove(machine_id)
             self._count(machine, -1)
@@ -113,13 +114,12 @@ class Inventory:
             self.doubtful.discard(machine_id)
         return machine
 
-    def _put(self, machine: Machine, idle_since: float | None = None) -> None:
-        known = self.machines.get(machine.id)
+    def _put(self, known: Machine | None, machine: Machine, idle_since: float | None = None) -> None:
         if known:
             self._count(known, -1)
         self._count(machine, 1)
         if machine.state is MachineState.IDLE and idle_since is None:
-            stamp = self.machines.idle_since(machine.id)
+            stamp = self.machines.idle_since(machine.id) if known else None
             idle_since = self._clock() if stamp is None else stamp
         self.machines.put(machine, idle_since)
         if machine.state is not MachineState.CONFIGURING:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Fleet
@@ -37,12 +37,21 @@ class Machines(Mapping[str, Machine]):
         self._count = 0
 
     def __getitem__(self, machine_id: str) -> Machine:
-        machine = self._record(machine_id).machine
+        machine: Machine | None = self.get(machine_id)
         if machine is None:
             raise KeyError(machine_id)
         return machine
 
+    def get(self, machine_id: str, default: Any = None) -> Any:
+        """As of any mapping, but without the detour over an error: every machine of a List is looked up."""
+        for records in (self._waiting, self._disguised):
+            if machine_id in records:
+                return records[machine_id].machine or default
+        return self.fleet.get(machine_id) or default
+
     def __iter__(self) -> Iterator[str]:
+        if not self._disguised and not self._waiting:
+            return iter(self.fleet)
         known = dict.fromkeys(chain(self.fleet, self._disguised, self._waiting))
         return (machine_id for machine_id in known if machine_id in self)
 

@@ -109,6 +109,7 @@ class ShardMetrics:
             "reissued_total", "Frames asked again because a session ended before an answer.", ["kind"]
         )
         self.outbox_dropped = counter("outbox_dropped_total", "Hints that an operator did not read in time.")
+        self.rollups = counter("rollups_total", "Roll-ups that were looked at.", ["outcome"])
         self.malformed = counter("malformed_total", "Requests that could not be read.", ["method"])
         self.rollup_quarantined = gauge("rollup_quarantined", "Times the guard holds this roll-up.", ["cluster"])
         self.rollups_rejected = counter("rollups_rejected_total", "Roll-ups that can't be understood.", ["cluster"])
@@ -124,6 +125,8 @@ class ShardMetrics:
             self.cycle_phase_duration.labels(phase)
         for reason in ("price", "interruption_probability", "structural"):
             self.machines_rejected.labels(reason)
+        for became in ("changed", "unchanged", "held", "rejected"):
+            self.rollups.labels(became)
         for method in ("Session", "InspectNeeds"):
             self.malformed.labels(method)
         for payload in ("bootstrap_request", "reclaim_instruction"):

@@ -22,6 +22,11 @@ class Verdict:
     changed: bool
     held: int
 
+    @property
+    def outcome(self) -> str:
+        """The metric's label."""
+        return "changed" if self.changed else "unchanged" if self.accepted else "held"
+
 
 class NeedsTable:
     """Cluster → needs. A cluster that never sent a roll-up is absent, which is not the same as having no demand."""
@@ -62,6 +67,11 @@ class NeedsTable:
         if changed:
             self._unheard[cluster] = None
         return Verdict(accepted=True, changed=changed, held=0)
+
+    def repeat(self, cluster: str) -> Verdict:
+        """The cluster says again what its demand is from."""
+        self._held.pop(cluster, None)
+        return Verdict(accepted=True, changed=False, held=0)
 
     def first_machine(self, cluster: str, fingerprint: str) -> float | None:
         """A machine came up for this demand: when the demand was first seen, told once only."""

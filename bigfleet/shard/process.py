@@ -78,7 +78,7 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             options.available_capacity_interval_seconds,
             options.reconnect_seconds,
         )
-        notices = sessions.notices = Notices(sessions.send_notice, options.node_name_prefix)
+        notices = sessions.notices = Notices(sessions.send_notice, options.node_name_prefix, inventory.machines.get)
         executor = Executor(
             inventory, needs, provider, sessions, notices, holds, metrics, audit, options.execute_concurrency, wake
         )
@@ -132,7 +132,7 @@ def observer(executor: Executor, notices: Notices, holds: Holds) -> Observer:
         if after:
             notices.tell(after)
         elif before:
-            notices.gone(before.id)
+            notices.gone(before)
             holds.forget(before.id)
 
     return observed

@@ -15,8 +15,9 @@ from bigfleet.engine import CapacityHint
 from bigfleet.malformed import Malformed
 from bigfleet.security import Identity, peer_identity
 from bigfleet.security.identity import InvalidIdentity
-from bigfleet.shard.convert import BadRollup, available_capacity, needs_from_wire, node_state, requirements_to_wire
-from bigfleet.shard.limits import MAX_BLOB_BYTES, Vocabulary, cluster_id_problem
+from bigfleet.shard.convert import available_capacity, node_state, requirements_to_wire
+from bigfleet.shard.intake import Intake
+from bigfleet.shard.limits import MAX_BLOB_BYTES, cluster_id_problem
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notice, Notices
@@ -72,8 +73,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         reconnect_seconds: float,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._needs = needs
         self._metrics = metrics
+        self._intake = Intake(needs, metrics, clock)
         self._epoch = epoch
         self._term = term
         self._wake = wake
@@ -81,7 +82,6 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self._clock = clock
         self._sessions: dict[str, _Session] = {}
         self._questions = Questions(reconnect_seconds)
-        self._vocabulary = Vocabulary()
         # Frames about machines that left while their cluster had no session.
         self._departures: dict[str, dict[str, shard_pb2.ShardMessage]] = {}
         self._fleet_known = False
@@ -271,19 +271,9 @@ class Sessions(shard_pb2_grpc.ShardServicer):
 
     async def _take_rollups(self, session: _Session) -> None:
         while True:
-            rollup = await session.next_rollup()
-            cluster = session.cluster
-            try:
-                needs = await asyncio.to_thread(needs_from_wire, cluster, rollup)
-                self._vocabulary.check(cluster, {name for need in needs for name in (*need.aggregate, *need.min_unit)})
-            except (BadRollup, ValueError) as error:
-                self._metrics.rollups_rejected.labels(cluster).inc()
-                log.error("roll-up rejected", cluster=cluster, error=str(error))
+            verdict = await self._intake.take(session.cluster, await session.next_rollup())
+            if verdict is None:
                 continue
-            verdict = self._needs.replace(cluster, needs, self._clock())
-            self._metrics.rollup_quarantined.labels(cluster).set(verdict.held)
-            if not verdict.accepted:
-                log.warning("roll-up held", cluster=cluster, rows=len(needs), held=verdict.held)
             if verdict.changed:
                 self._wake()
             self._acknowledge(session, "rollup")

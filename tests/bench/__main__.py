@@ -13,6 +13,8 @@ BENCHES: dict[str, list[str]] = {
     "peer": [],
     "demand": [],
     "failover": [],
+    "sessions": [],
+    "reconcile": [],
     "hot": ["all"],
 }
 # Draws docs/engine-growth.svg anew: only when asked for.

@@ -3,14 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from bigfleet.kube import KubeClient, KubeConfig
+from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
 from bigfleet.kube.resources import NODES
 from scaletest import toolchain
 from tests.bench import kwok_cluster
 from tests.bench.processes import snapshot
 from tests.bench.report import against, emit
 from tests.bench.running import run, say
-from tests.patience import eventually
 
 NODES_WANTED = 330
 MEMORY_BAR_MB = 700
@@ -51,19 +50,26 @@ async def measure() -> None:
 
 
 async def until_ready_nodes(kubeconfig: KubeConfig, wanted: int, seconds: float = 120) -> None:
-    async with KubeClient(kubeconfig) as kube:
+    """Watches them: listing hundreds of Nodes again and again would be the most that the apiserver does."""
+    ready = asyncio.Event()
 
-        async def all_ready() -> bool:
-            nodes, _ = await kube.list(NODES)
-            ready = (
-                condition["status"] == "True"
-                for node in nodes
-                for condition in node["status"].get("conditions") or []
-                if condition["type"] == "Ready"
-            )
-            return len([True for is_ready in ready if is_ready]) >= wanted
+    def note(_: Object | None, new: Object | None) -> None:
+        if new and new["ready"] and sum(node["ready"] for node in nodes) >= wanted:
+            ready.set()
 
-        await eventually(all_ready, seconds)
+    async with KubeClient(kubeconfig) as kube, asyncio.timeout(seconds):
+        nodes = Informer(kube, NODES, on_change=note, trim=_trim)
+        watching = asyncio.create_task(nodes.run())
+        try:
+            await ready.wait()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+def _trim(node: Object) -> Object:
+    conditions = node["status"].get("conditions") or []
+    return {"ready": any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)}
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class World:
         self.needs = NeedsTable(guard=False)
         self.holds = Holds(clock)
         self.sent: list[Notice] = []
-        self.notices = Notices(self.sent.append, "node-")
+        self.notices = Notices(self.sent.append, "node-", self.inventory.machines.get)
         self.domains = Domains(self.directory)
         self.executor = Executor(
             self.inventory,

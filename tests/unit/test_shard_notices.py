@@ -15,7 +15,12 @@ class Told:
 
     def __init__(self) -> None:
         self.frames: list[tuple[str, str, bool]] = []
-        self.notices = Notices(self._send, "node-")
+        self.machines: dict[str, Machine] = {}
+        self.notices = Notices(self._send, "node-", self.machines.get)
+
+    def tell(self, machine: Machine) -> None:
+        self.machines[machine.id] = machine
+        self.notices.tell(machine)
 
     def _send(self, notice: Notice) -> None:
         assert notice.node_name == f"node-{notice.machine.id}"
@@ -25,7 +30,7 @@ class Told:
 def after(*machines: Machine) -> list[tuple[str, str, bool]]:
     told = Told()
     for machine in machines:
-        told.notices.tell(machine)
+        told.tell(machine)
     return told.frames
 
 
@@ -58,15 +63,15 @@ def test_a_failed_machine_stays_its_clusters_until_it_recovers() -> None:
 
 def test_a_vanished_machine_is_told_with_its_last_state() -> None:
     told = Told()
-    told.notices.tell(CONFIGURED)
-    told.notices.gone("m")
-    told.notices.gone("m")
+    told.tell(CONFIGURED)
+    told.notices.gone(CONFIGURED)
+    told.notices.gone(CONFIGURED)
     assert told.frames[1:] == [("c", "Configured", True)]
 
 
 def test_a_dropped_machine_is_not_spoken_of() -> None:
     told = Told()
-    told.notices.tell(CONFIGURED)
+    told.tell(CONFIGURED)
     told.notices.drop("m")
     told.notices.resync("c")
     assert len(told.frames) == 1
@@ -75,8 +80,8 @@ def test_a_dropped_machine_is_not_spoken_of() -> None:
 def test_a_resync_tells_every_machine_of_the_cluster() -> None:
     told = Told()
     for machine_id, cluster in (("b", "c"), ("a", "c"), ("x", "other")):
-        told.notices.tell(replace(CONFIGURED, id=machine_id, cluster=cluster))
-    told.notices.tell(replace(FAILED, id="b"))
+        told.tell(replace(CONFIGURED, id=machine_id, cluster=cluster))
+    told.tell(replace(FAILED, id="b"))
     told.frames.clear()
     told.notices.resync("c")
     assert told.frames == [("c", "Configured", False), ("c", "Failed", False)]
