@@ -54,26 +54,26 @@ class BadMachine(Exception):
 
 def needs_from_wire(cluster: str, rollup: capacity_pb2.ClusterCapacityNeeds) -> list[Need]:
     """The session's cluster's demand. The roll-up's own cluster id is ignored: a session speaks for one cluster."""
-    needs: dict[tuple[str, str, str], Need] = {}
+    needs: dict[tuple[str, str], Need] = {}
     for row, message in enumerate(rollup.needs):
         try:
             need = _need(cluster, message)
         except (ValueError, QuantityError) as error:
             raise BadRollup(f"needs[{row}]: {error}") from error
-        twin = needs.get(need.key)
+        key = need.profile.fingerprint, need.group
+        twin = needs.get(key)
         if twin:
             aggregate, min_unit = add(twin.aggregate, need.aggregate), largest(twin.min_unit, need.min_unit)
             need = replace(twin, aggregate=aggregate, min_unit=min_unit)
-        needs[need.key] = need
+        needs[key] = need
     return list(needs.values())
 
 
 def _need(cluster: str, message: capacity_pb2.CapacityNeed) -> Need:
-    requirements = tuple((r.key, r.operator, tuple(r.values)) for r in message.requirements)
-    spread = tuple((s.topology_key, s.max_skew, s.when_unsatisfiable) for s in message.spread)
+    # As bytes: to read their fields takes longer than all else, and only a profile that is new must be read.
     profile = _profile(
-        requirements,
-        spread,
+        tuple([r.SerializeToString() for r in message.requirements]),
+        tuple([s.SerializeToString() for s in message.spread]),
         message.priority,
         message.interruption_penalty_bucket,
         message.reclamation_penalty_bucket,
@@ -84,8 +84,8 @@ def _need(cluster: str, message: capacity_pb2.CapacityNeed) -> Need:
 
 @lru_cache(maxsize=65536)
 def _profile(
-    requirements: tuple[tuple[str, int, tuple[str, ...]], ...],
-    spread: tuple[tuple[str, int, int], ...],
+    requirements: tuple[bytes, ...],
+    spread: tuple[bytes, ...],
     priority: int,
     interruption_bucket: int,
     reclamation_bucket: int,
@@ -94,12 +94,20 @@ def _profile(
         if bucket not in penalty.ALL_BUCKETS:
             raise ValueError(f"{field}_penalty_bucket {bucket} is not in 0..{penalty.PINNED}")
     return Profile.canonical(
-        [Requirement(key, _operator(number), values) for key, number, values in requirements],
-        [Spread(key, skew, WhenUnsatisfiable(when)) for key, skew, when in spread],
+        [_requirement(capacity_pb2.NodeSelectorRequirement.FromString(data)) for data in requirements],
+        [_spread(capacity_pb2.TopologySpread.FromString(data)) for data in spread],
         priority,
         interruption_bucket,
         reclamation_bucket,
     )
+
+
+def _requirement(message: capacity_pb2.NodeSelectorRequirement) -> Requirement:
+    return Requirement(message.key, _operator(message.operator), tuple(message.values))
+
+
+def _spread(message: capacity_pb2.TopologySpread) -> Spread:
+    return Spread(message.topology_key, message.max_skew, WhenUnsatisfiable(message.when_unsatisfiable))
 
 
 def _operator(number: int) -> Operator:
@@ -113,11 +121,17 @@ def _operator(number: int) -> Operator:
 
 
 def _amounts(field: str, quantities: Mapping[str, str]) -> Vector:
-    vector = _vector(tuple(quantities.items()))
-    for name, milli in vector.items():
-        if milli < 0:
-            raise ValueError(f"{field}[{name!r}] is negative")
+    vector, negative = _signed_vector(tuple(quantities.items()))
+    if negative is not None:
+        raise ValueError(f"{field}[{negative!r}] is negative")
     return vector
+
+
+@lru_cache(maxsize=65536)
+def _signed_vector(quantities: tuple[tuple[str, str], ...]) -> tuple[Vector, str | None]:
+    """A vector, and the first dimension of which it has less than nothing. Rows that ask for the same share it."""
+    vector = parse_vector(dict(quantities))
+    return vector, next((name for name, milli in vector.items() if milli < 0), None)
 
 
 # --- machines in -------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Inventory:
             return False
         if known is None and machine.state is MachineState.CONFIGURING:
             self.seeded_waiting.add(machine.id)
-        self._put(machine)
+        self._replace(known, machine)
         self.observer(known, machine)
         return known is None or known.state is not machine.state
 
@@ -114,12 +114,14 @@ class Inventory:
         return machine
 
     def _put(self, machine: Machine, idle_since: float | None = None) -> None:
-        known = self.machines.get(machine.id)
+        self._replace(self.machines.get(machine.id), machine, idle_since)
+
+    def _replace(self, known: Machine | None, machine: Machine, idle_since: float | None = None) -> None:
         if known:
             self._count(known, -1)
         self._count(machine, 1)
         if machine.state is MachineState.IDLE and idle_since is None:
-            stamp = self.machines.idle_since(machine.id)
+            stamp = self.machines.idle_since(machine.id) if known else None
             idle_since = self._clock() if stamp is None else stamp
         self.machines.put(machine, idle_since)
         if machine.state is not MachineState.CONFIGURING:

@@ -42,6 +42,13 @@ class Machines(Mapping[str, Machine]):
             raise KeyError(machine_id)
         return machine
 
+    def get(self, machine_id: str, default: Machine | None = None) -> Machine | None:  # type: ignore[override]
+        """As Mapping's, but without an exception for each machine that is new: a first List has nothing else."""
+        for records in (self._waiting, self._disguised):
+            if machine_id in records:
+                return records[machine_id].machine or default
+        return self.fleet.get(machine_id) or default
+
     def __iter__(self) -> Iterator[str]:
         known = dict.fromkeys(chain(self.fleet, self._disguised, self._waiting))
         return (machine_id for machine_id in known if machine_id in self)

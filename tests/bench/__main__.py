@@ -10,6 +10,7 @@ BENCHES: dict[str, list[str]] = {
     "peer": [],
     "demand": [],
     "failover": [],
+    "ingest": [],
     "hot": ["all"],
 }
 # Draws docs/engine-growth.svg anew: only when asked for.
