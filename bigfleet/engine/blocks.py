@@ -69,14 +69,11 @@ class Block:
         self._profile_of: Ints = np.zeros(count, np.int32)
         self._group_of: Ints = np.zeros(count, np.int32)
         self._arrivals: Floats = np.zeros(count)
-        for index, need in enumerate(needs):
-            dimensions.write(need.aggregate, self._aggregates[index])
-            dimensions.write(need.min_unit, self._min_units[index])
-            self._profile_of[index] = profiles.number(need.profile.fingerprint)
-            self._group_of[index] = groups.hold(need.group)
-            self._arrivals[index] = need.arrival
-            if not (_plain(need.aggregate) and _plain(need.min_unit)):
-                self._odd[index] = need
+        if needs:
+            self._write_vectors(needs)
+            self._profile_of[:] = [profiles.number(need.profile.fingerprint) for need in needs]
+            self._group_of[:] = [groups.hold(need.group) for need in needs]
+            self._arrivals[:] = [need.arrival for need in needs]
         # Where the groups' texts are, so that they can be read even after a later roll-up has dropped them.
         self._arena = groups.arena
         self._offsets = array("I", (groups.offsets[group] for group in self._group_of.tolist()))
@@ -84,6 +81,25 @@ class Block:
         np.maximum(self._aggregates, 0, out=self._aggregates)
         np.maximum(self._min_units, 0, out=self._min_units)
         self._classify()
+
+    def _write_vectors(self, needs: Sequence[Need]) -> None:
+        """Rows often share their vectors: each is written once."""
+        numbers: dict[int, int] = {}
+        vectors: list[Vector] = []
+        which: list[int] = []
+        for need in needs:
+            for vector in (need.aggregate, need.min_unit):
+                number = numbers.setdefault(id(vector), len(vectors))
+                if number == len(vectors):
+                    vectors.append(vector)
+                which.append(number)
+        aggregates, min_units = np.array(which[::2]), np.array(which[1::2])
+        written: Longs = np.zeros((len(vectors), self._dimensions.width), np.int64)
+        for number, vector in enumerate(vectors):
+            self._dimensions.write(vector, written[number])
+        self._aggregates, self._min_units = written[aggregates], written[min_units]
+        odd = np.array([not _plain(vector) for vector in vectors], np.bool_)
+        self._odd = {index: needs[index] for index in np.flatnonzero(odd[aggregates] | odd[min_units]).tolist()}
 
     def _classify(self) -> None:
         """Gangs that ask for the same are of one class; classes that fold to the same need share it."""

@@ -48,9 +48,7 @@ class Fleet:
         self.profiles = Profiles(self.kinds)
         self.ids = Identities()
         self.clusters = Names()
-        self.groups = Texts()
-        # Whoever has no group has this one, for ever number 0.
-        self.groups.hold("")
+        self.groups = Texts(empty=True)
         self.index = Index()
         # Machine columns, by row.
         self.states: Flags = np.full(0, _UNUSED, np.uint8)
@@ -63,8 +61,8 @@ class Fleet:
         self._labels_of: Ints = np.zeros(0, np.int32)
         self._host_of: Ints = np.zeros(0, np.int32)
         self._errors: dict[int, str] = {}
-        self._label_sets = Texts()
-        self._hosts = Texts()
+        self._label_sets = Texts(empty=True)
+        self._hosts = Texts(empty=True)
         # Assigned (priority, interruption $, reclamation $), interned; how many Configured machines have each.
         self.terms: list[tuple[int, float, float]] = []
         self.configured_by_terms: Longs = np.zeros(4, np.int64)
@@ -212,9 +210,7 @@ class Fleet:
                 setattr(self, name, grown(getattr(self, name), row + 1))
             self.idle_since = grown(self.idle_since, row + 1, math.nan)
             self.index.make_room(len(self.states))
-        self._labels_of[row] = self._label_sets.hold("")
-        self._host_of[row] = self._hosts.hold("")
-        self.group_of[row] = self.groups.hold("")
+        self._labels_of[row] = self._host_of[row] = self.group_of[row] = 0
         self.states[row] = _GONE
         self._gone += 1
         return row
@@ -394,9 +390,12 @@ class Fleet:
 
     def replace_needs(self, cluster: str, needs: Sequence[Need]) -> None:
         """A whole roll-up, even an empty one: from then on the cluster has reported."""
-        self._refer({key for need in needs for key in keys_of(need.profile)})
-        self._admit(vector for need in needs for vector in (need.aggregate, need.min_unit))
-        for profile in {need.profile.fingerprint: need.profile for need in needs}.values():
+        # Rows often share their profile and their vectors: each is looked at once.
+        profiles = {id(need.profile): need.profile for need in needs}.values()
+        self._refer({key for profile in profiles for key in keys_of(profile)})
+        vectors = {id(vector): vector for need in needs for vector in (need.aggregate, need.min_unit)}
+        self._admit(vectors.values())
+        for profile in profiles:
             if not self.profiles.is_known(profile.fingerprint):
                 number = self.profiles.learn(profile)
                 for learned in {number, self.profiles.plain[number]}:

@@ -8,9 +8,12 @@ _ARENA_LIMIT = 2**32
 
 
 class Texts:
-    """Text ↔ number. A text lives as long as someone holds it; the number of one that is gone is given away again."""
+    """Text ↔ number. A text lives as long as someone holds it; the number of one that is gone is given away again.
 
-    def __init__(self) -> None:
+    With `empty`, the empty text is number 0 for ever, whoever holds it: it costs nothing.
+    """
+
+    def __init__(self, empty: bool = False) -> None:
         # Append-only until it is replaced as a whole, so that who keeps (arena, offset, length) can read it for ever.
         self.arena = bytearray()
         self.offsets = array("I")
@@ -21,6 +24,10 @@ class Texts:
         self._used_slots = 0
         self._free: list[int] = []
         self._garbage = 0
+        self._has_empty = False
+        if empty:
+            self.hold("")
+            self._has_empty = True
 
     def __len__(self) -> int:
         """Numbers given out so far, those to be given away again included."""
@@ -40,6 +47,8 @@ class Texts:
 
     def hold(self, text: str) -> int:
         """The number of a text, which now has one more holder."""
+        if self._has_empty and not text:
+            return 0
         number = self.find(text)
         if number < 0:
             number = self._add(text)
@@ -48,6 +57,8 @@ class Texts:
 
     def drop(self, number: int) -> None:
         """One holder less."""
+        if self._has_empty and not number:
+            return
         self._holders[number] -= 1
         if self._holders[number]:
             return

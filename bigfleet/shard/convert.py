@@ -57,26 +57,26 @@ def needs_from_wire(cluster: str, rollup: capacity_pb2.ClusterCapacityNeeds) -> 
     """The session's cluster's demand. The roll-up's own cluster id is ignored: a session speaks for one cluster."""
     if len(rollup.needs) > limits.MAX_ROWS:
         raise BadRollup(f"{len(rollup.needs)} needs, at most {limits.MAX_ROWS} are allowed")
-    needs: dict[tuple[str, str, str], Need] = {}
+    needs: dict[tuple[str, str], Need] = {}
     for row, message in enumerate(rollup.needs):
         try:
             need = _need(cluster, message)
         except (ValueError, QuantityError) as error:
             raise BadRollup(f"needs[{row}]: {error}") from error
-        twin = needs.get(need.key)
+        key = need.profile.fingerprint, need.group
+        twin = needs.get(key)
         if twin:
             aggregate, min_unit = add(twin.aggregate, need.aggregate), largest(twin.min_unit, need.min_unit)
             need = replace(twin, aggregate=aggregate, min_unit=min_unit)
-        needs[need.key] = need
+        needs[key] = need
     return list(needs.values())
 
 
 def _need(cluster: str, message: capacity_pb2.CapacityNeed) -> Need:
-    requirements = tuple((r.key, r.operator, tuple(r.values)) for r in message.requirements)
-    spread = tuple((s.topology_key, s.max_skew, s.when_unsatisfiable) for s in message.spread)
+    # As bytes: to read their fields takes longer than all else, and only a profile that is new must be read.
     profile = _profile(
-        requirements,
-        spread,
+        tuple([r.SerializeToString() for r in message.requirements]),
+        tuple([s.SerializeToString() for s in message.spread]),
         message.priority,
         message.interruption_penalty_bucket,
         message.reclamation_penalty_bucket,
@@ -89,8 +89,8 @@ def _need(cluster: str, message: capacity_pb2.CapacityNeed) -> Need:
 
 @lru_cache(maxsize=65536)
 def _profile(
-    requirements: tuple[tuple[str, int, tuple[str, ...]], ...],
-    spread: tuple[tuple[str, int, int], ...],
+    requirements: tuple[bytes, ...],
+    spread: tuple[bytes, ...],
     priority: int,
     interruption_bucket: int,
     reclamation_bucket: int,
@@ -98,29 +98,31 @@ def _profile(
     for field, bucket in (("interruption", interruption_bucket), ("reclamation", reclamation_bucket)):
         if bucket not in penalty.ALL_BUCKETS:
             raise ValueError(f"{field}_penalty_bucket {bucket} is not in 0..{penalty.PINNED}")
-    _check_sizes(requirements, spread)
-    return Profile.canonical(
-        [Requirement(key, _operator(number), values) for key, number, values in requirements],
-        [Spread(key, skew, WhenUnsatisfiable(when)) for key, skew, when in spread],
-        priority,
-        interruption_bucket,
-        reclamation_bucket,
-    )
+    asked = [_requirement(capacity_pb2.NodeSelectorRequirement.FromString(data)) for data in requirements]
+    terms = [_spread(capacity_pb2.TopologySpread.FromString(data)) for data in spread]
+    _check_sizes(asked, terms)
+    return Profile.canonical(asked, terms, priority, interruption_bucket, reclamation_bucket)
 
 
-def _check_sizes(
-    requirements: tuple[tuple[str, int, tuple[str, ...]], ...], spread: tuple[tuple[str, int, int], ...]
-) -> None:
+def _requirement(message: capacity_pb2.NodeSelectorRequirement) -> Requirement:
+    return Requirement(message.key, _operator(message.operator), tuple(message.values))
+
+
+def _spread(message: capacity_pb2.TopologySpread) -> Spread:
+    return Spread(message.topology_key, message.max_skew, WhenUnsatisfiable(message.when_unsatisfiable))
+
+
+def _check_sizes(requirements: list[Requirement], spread: list[Spread]) -> None:
     limits.check_count("requirements", len(requirements), limits.MAX_REQUIREMENTS)
-    limits.check_count("values", sum(len(values) for _, _, values in requirements), limits.MAX_VALUES)
+    limits.check_count("values", sum(len(one.values) for one in requirements), limits.MAX_VALUES)
     limits.check_count("spread terms", len(spread), limits.MAX_SPREAD)
-    for key, _, values in requirements:
-        limits.check_key("a requirement's key", key)
-        limits.check_values(values)
-    for key, skew, _ in spread:
-        limits.check_key("a spread's topology_key", key)
-        if skew < 1:
-            raise ValueError(f"max_skew {skew} is below 1")
+    for one in requirements:
+        limits.check_key("a requirement's key", one.key)
+        limits.check_values(one.values)
+    for term in spread:
+        limits.check_key("a spread's topology_key", term.topology_key)
+        if term.max_skew < 1:
+            raise ValueError(f"max_skew {term.max_skew} is below 1")
 
 
 def _operator(number: int) -> Operator:
@@ -135,12 +137,19 @@ def _operator(number: int) -> Operator:
 
 def _amounts(field: str, quantities: Mapping[str, str]) -> Vector:
     limits.check_count(f"resources in {field}", len(quantities), limits.MAX_RESOURCES)
-    vector = _vector(tuple(quantities.items()))
-    for name, milli in vector.items():
-        limits.check_key(f"a resource of {field}", name)
-        if milli < 0:
-            raise ValueError(f"{field}[{name!r}] is negative")
+    vector, negative = _asked(tuple(quantities.items()))
+    if negative is not None:
+        raise ValueError(f"{field}[{negative!r}] is negative")
     return vector
+
+
+@lru_cache(maxsize=65536)
+def _asked(quantities: tuple[tuple[str, str], ...]) -> tuple[Vector, str | None]:
+    """A vector, and the first dimension of which it has less than nothing. Rows that ask for the same share it."""
+    for name, _ in quantities:
+        limits.check_key("a resource", name)
+    vector = parse_vector(dict(quantities))
+    return vector, next((name for name, milli in vector.items() if milli < 0), None)
 
 
 # --- machines in -------------------------------------------------------------------------------------------------

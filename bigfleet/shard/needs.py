@@ -28,6 +28,15 @@ class Verdict:
         return "changed" if self.changed else "unchanged" if self.accepted else "held"
 
 
+def _as_known(need: Need, known: Need | None, now: float) -> Need:
+    """The need with its arrival: the very object that is known if it asks for the same."""
+    if known is None:
+        return replace(need, arrival=now)
+    if need.aggregate == known.aggregate and need.min_unit == known.min_unit and need.profile == known.profile:
+        return known
+    return replace(need, arrival=known.arrival)
+
+
 class NeedsTable:
     """Cluster → needs. A cluster that never sent a roll-up is absent, which is not the same as having no demand."""
 
@@ -57,8 +66,8 @@ class NeedsTable:
                 return Verdict(accepted=False, changed=False, held=held)
         self._held.pop(cluster, None)
         before = self._needs.get(cluster)
-        arrivals = {need.key: need.arrival for need in before or ()}
-        after = tuple(replace(need, arrival=arrivals.get(need.key, now)) for need in needs)
+        known = {(need.profile.fingerprint, need.group): need for need in before or ()}
+        after = tuple(_as_known(need, known.get((need.profile.fingerprint, need.group)), now) for need in needs)
         self._needs[cluster] = after
         self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before or ())
         self.rows_per_bucket.update(need.profile.interruption_bucket for need in after)

@@ -15,6 +15,7 @@ BENCHES: dict[str, list[str]] = {
     "failover": [],
     "sessions": [],
     "reconcile": [],
+    "ingest": [],
     "hot": ["all"],
 }
 # Draws docs/engine-growth.svg anew: only when asked for.

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from tests.bench.fleets import Shape
 from tests.bench.stand import Stand
 
 _CHURN = 0.02
@@ -20,7 +21,7 @@ def _nothing(_stand: Stand, _turn: int) -> None:
 def _one_rollup(stand: Stand, turn: int) -> None:
     """One cluster's roll-up brings changes: the most frequent reason for a cycle."""
     ordinal = turn % stand.synthetic.shape.clusters
-    stand.send_changed(ordinal, _some_rows(stand, ordinal, turn))
+    stand.send_changed(ordinal, changed_rows(stand.synthetic.shape, ordinal, turn))
 
 
 def _churn(stand: Stand, turn: int) -> None:
@@ -29,7 +30,7 @@ def _churn(stand: Stand, turn: int) -> None:
     for machine_id in Random(turn).sample(bound, max(1, round(_CHURN * len(bound)))):
         stand.fail(machine_id)
     for ordinal in range(stand.synthetic.shape.clusters):
-        stand.send_changed(ordinal, _some_rows(stand, ordinal, turn))
+        stand.send_changed(ordinal, changed_rows(stand.synthetic.shape, ordinal, turn))
 
 
 def _burst(stand: Stand, _turn: int) -> None:
@@ -67,6 +68,6 @@ def cases_of(machines: int) -> tuple[str, ...]:
     return tuple(case for case in CASES if case != "preemption" or machines <= _MOST_TO_PREEMPT)
 
 
-def _some_rows(stand: Stand, ordinal: int, turn: int) -> frozenset[int]:
-    rows = stand.synthetic.shape.rows
-    return frozenset(Random(f"{turn}/{ordinal}").sample(range(rows), max(1, round(_CHURN * rows))))
+def changed_rows(shape: Shape, ordinal: int, turn: int) -> frozenset[int]:
+    """The 2 % of a cluster's rows that change in a turn."""
+    return frozenset(Random(f"{turn}/{ordinal}").sample(range(shape.rows), max(1, round(_CHURN * shape.rows))))

@@ -36,7 +36,8 @@ def build_kernels() -> None:
     subprocess.run([sys.executable, "-m", "bigfleet.engine.kernels", "build"], stdout=sys.stderr, check=True)
 
 
-def _measure(shape: Shape, cases: Sequence[str], quick: bool) -> dict[str, Any]:
+def measure(shape: Shape, cases: Sequence[str], quick: bool) -> dict[str, Any]:
+    """All figures of one shape, in this process: whatever else it has in memory counts too."""
     _say(shape, "warm-up")
     warm = Stand(SyntheticFleet(_WARM_UP))
     warm.load()
@@ -136,4 +137,4 @@ def _say(shape: Shape, what: str) -> None:
 
 if __name__ == "__main__":
     _shape, _cases, _quick = json.loads(sys.argv[1])
-    print(json.dumps(_measure(Shape(**_shape), _cases, _quick)))
+    print(json.dumps(measure(Shape(**_shape), _cases, _quick)))

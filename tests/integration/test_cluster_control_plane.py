@@ -111,6 +111,7 @@ def start_workload(shared_dir: Path, pod_ip: str, directory: Path, pods: int) ->
         cluster_id="kwok-cluster-1",
         shard_addrs=f"{pod_ip}:7780",  # nobody there: an operator keeps dialling
         provider_addr=f"{pod_ip}:7800",
+        plaintext=True,
         load_profile=profile,
     )
 

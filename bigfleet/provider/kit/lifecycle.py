@@ -208,7 +208,7 @@ class Lifecycle:
             landed = _failed(machine, kind, str(error))
         except TimeoutError:
             waiting = " while waiting for its node to be Ready" if machine.id in self._waiting else ""
-            reason = f"timed out after {timeout_seconds:.3g} s{waiting}" if deadline.expired() else "timed out"
+            reason = f"timed out after {round(timeout_seconds, 1):g} s{waiting}" if deadline.expired() else "timed out"
             landed = _failed(machine, kind, reason)
         except Exception as error:
             log.exception("backend error", kind=kind, machine=machine.id)
