@@ -1,7 +1,7 @@
 # `make help` is the menu. Every target makes what it needs: the virtual environment, then the real binaries.
 
 PYTHON    ?= python3
-PROFILE   ?= smoke
+PROFILE   ?= dev-50
 SUBSTRATE ?= embedded
 DURATION  ?=
 
@@ -43,7 +43,7 @@ test-long: tools kernels ## Hours of repetition: random kills, signals, installs
 	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration $(LONG)
 
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
-	@$(BIN)/pytest -q tests/smoke
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/smoke
 
 prevalidate: kernels ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
 	@$(BIN)/python -m tests.prevalidate
