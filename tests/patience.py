@@ -8,7 +8,9 @@ from typing import Any
 _ASK_AGAIN_SECONDS = 0.02
 
 
-async def eventually(ask: Callable[[], Awaitable[Any] | Any], seconds: float = 20) -> Any:
+async def eventually(
+    ask: Callable[[], Awaitable[Any] | Any], seconds: float = 20, pause_seconds: float = _ASK_AGAIN_SECONDS
+) -> Any:
     """The first true answer."""
     async with asyncio.timeout(seconds):
         while True:
@@ -17,4 +19,4 @@ async def eventually(ask: Callable[[], Awaitable[Any] | Any], seconds: float = 2
                 answer = await answer
             if answer:
                 return answer
-            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+            await asyncio.sleep(pause_seconds)

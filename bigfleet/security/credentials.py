@@ -26,10 +26,10 @@ GRPC_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     # A server that is not told otherwise hangs up on clients that ping an idle session this often.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
+    ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
 )
 
-_CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
+CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     *GRPC_OPTIONS,
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
@@ -122,7 +122,7 @@ class Redialled:
 
 def _dial(target: str, files: IdentityFiles | None, role: Role) -> grpc.aio.Channel:
     if files is None:
-        return grpc.aio.insecure_channel(target, options=_CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
     credentials = grpc.ssl_channel_credentials(files.ca_certificate, files.private_key, files.certificate)
-    options = (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", f"{role}.bigfleet"))
+    options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", f"{role}.bigfleet"))
     return grpc.aio.secure_channel(target, credentials, options=options)

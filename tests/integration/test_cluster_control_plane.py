@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,23 @@ async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container
 
         await eventually(gone)
     await eventually(exported, 40)
+
+
+async def test_a_pod_that_kwok_sees_before_its_node_runs_all_the_same(client: KubeClient) -> None:
+    def pod(name: str, node: str) -> dict[str, Any]:
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "pause"}]}
+        return {"metadata": {"name": name}, "spec": spec}
+
+    async def runs(name: str) -> bool:
+        return bool((await client.get(PODS, name, "default"))["status"]["phase"] == "Running")
+
+    await client.create(PODS, pod("early", "late-node"), "default")
+    # When a later Pod runs, kwok has seen the early one, and passed it over.
+    await client.create(NODES, {"metadata": {"name": "node"}})
+    await client.create(PODS, pod("later", "node"), "default")
+    await eventually(partial(runs, "later"))
+    await client.create(NODES, {"metadata": {"name": "late-node"}})
+    await eventually(partial(runs, "early"))
 
 
 async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(

@@ -6,19 +6,17 @@ import json
 import os
 import re
 import ssl
-import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scaletest.host.markers import command_of
-from scaletest.toolchain import ensure
-from tests.smoke.runs import HANG_SECONDS, listening_addresses, marked_processes
+from tests.smoke.runs import listening_addresses, marked_processes
+from tests.smoke.stage import NAMESPACE, Stage
 
-NAMESPACE = "bigfleet-scaletest"
 DEPLOYMENT = ("create", "deployment", "visitor", "--image=any", "--replicas=3")
 # A signed token, or a key, on a command line or in a file that anyone may read.
 _TOKEN = re.compile(r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.")
@@ -31,7 +29,14 @@ class Commands:
         self.lines: set[str] = set()
         self._seen: dict[int, list[str]] = {}
 
-    async def watch(self) -> None:
+    async def watch_while(self, work: Awaitable[None]) -> None:
+        watching = asyncio.create_task(self._watch())
+        try:
+            await work
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
         while True:
             for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):  # noqa: PTH208
                 # The first look may come before the exec that puts the real command there.
@@ -41,53 +46,17 @@ class Commands:
             await asyncio.sleep(0.02)
 
 
-class Stage:
-    """What `up` left."""
-
-    def __init__(self, state: Path, output: Path) -> None:
-        self._environ = os.environ | {"XDG_STATE_HOME": str(state)}
-        self.output = output
-        self.state = state
-        self.commands = Commands()
-        self._kubectl = asyncio.run(ensure(["kubectl"])).path("kubectl")
-
-    async def runner(self, *arguments: str) -> str:
-        return await self._run(sys.executable, "-m", "scaletest.cli", *arguments)
-
-    async def kubectl(self, kubeconfig: str, *arguments: str) -> str:
-        return await self._run(str(self._kubectl), f"--kubeconfig={kubeconfig}", *arguments)
-
-    async def _run(self, *command: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *command, env=self._environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        screen, _ = await asyncio.wait_for(process.communicate(), HANG_SECONDS)
-        assert process.returncode == 0, screen.decode()
-        return screen.decode()
-
-    async def up(self) -> None:
-        watching = asyncio.create_task(self.commands.watch())
-        try:
-            await self.runner("up", "--profile", "smoke", "--output", str(self.output))
-        finally:
-            watching.cancel()
-
-    def status(self) -> dict[str, Any]:
-        [one] = json.loads(asyncio.run(self.runner("status", "-o", "json")))
-        return dict(one)
-
-    def get(self, *arguments: str) -> Any:
-        return json.loads(asyncio.run(self.kubectl(self.status()["kubeconfig"], "-n", NAMESPACE, "get", *arguments)))
+@pytest.fixture(scope="module")
+def commands() -> Commands:
+    return Commands()
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    base = tmp_path_factory.mktemp("up")
-    made = Stage(base / "state", base / "results")
-    asyncio.run(made.up())
+def stage(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Stage]:
+    made = Stage(tmp_path_factory.mktemp("up"))
+    asyncio.run(commands.watch_while(made.up("--profile", "smoke")))
     yield made
-    if list(made.state.glob("*/hosts/*")):
-        asyncio.run(made.runner("down"))
+    made.down()
 
 
 def test_every_pod_is_ready(stage: Stage) -> None:
@@ -148,10 +117,10 @@ def test_prometheus_reaches_every_target(stage: Stage) -> None:
     assert [target for target in found if target[1] != "up"] == []
 
 
-def test_no_secret_is_on_a_command_line_or_in_the_results(stage: Stage) -> None:
+def test_no_secret_is_on_a_command_line_or_in_the_results(stage: Stage, commands: Commands) -> None:
     secret = stage.get("secret", "bigfleet-ca", "-o", "json")["data"]["ca.key"]
     body = base64.b64decode(secret).decode().splitlines()[1:-1]
-    lines = "\n".join(stage.commands.lines)
+    lines = "\n".join(commands.lines)
     assert "upgrade\nscaletest" in lines, "Helm was not seen: nobody looked"
     assert "kube-apiserver" in lines
     kept = "".join(path.read_text(errors="replace") for path in stage.output.rglob("*") if path.is_file())

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from bigfleet.kube import NotFound
 from bigfleet.security import GRPC_OPTIONS, Identity, channel, peer_identity, require, server_credentials
 from bigfleet.security.authority import Authority, BadRequest, signing_request
 from bigfleet.security.certificates import Subject, new_key
+from bigfleet.security.credentials import CHANNEL_OPTIONS
 from bigfleet.security.enroll import EnrollOptions, EnrolmentFailed, enroll
 from bigfleet.security.enrolment import BoundPod, NotYet, Refused, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
@@ -470,3 +472,11 @@ class TestEnrolment:
         issuer[0].pods.clear()
         with pytest.raises(EnrolmentFailed, match="is gone"):
             await enroll(options)
+
+
+def test_grpc_knows_every_option_that_we_give_it() -> None:
+    """It ignores a name that it does not know: a server then hangs up on sessions that are only pinged."""
+    core = find_spec("grpc._cython.cygrpc")
+    assert core and core.origin
+    library = Path(core.origin).read_bytes()
+    assert [name for name, _ in CHANNEL_OPTIONS if f"{name}\0".encode() not in library] == []
