@@ -28,6 +28,7 @@ _DRAINING = int(MachineState.DRAINING)
 _IDLE_STATE = int(MachineState.IDLE)
 _CONFIGURED_STATE = int(MachineState.CONFIGURED)
 _STATES = list(MachineState)
+_PROFILE, _GROUP = 0, 1
 # The state of a row whose machine is gone but whose id is kept, and of a row that nobody has.
 _GONE = 254
 _UNUSED = 255
@@ -55,8 +56,8 @@ class Fleet:
         self.kind_of: Ints = np.zeros(0, np.int32)
         self.cluster_of: Ints = np.zeros(0, np.int32)
         self.terms_of: Ints = np.zeros(0, np.int32)
-        self.profile_of: Ints = np.zeros(0, np.int32)
-        self.group_of: Ints = np.zeros(0, np.int32)
+        # Whose own the machine is: profile and group, side by side, because credit reads both, here and there.
+        self.owner_of: Ints = np.zeros((0, 2), np.int32)
         self.idle_since: Floats = np.full(0, math.nan)
         self._labels_of: Ints = np.zeros(0, np.int32)
         self._host_of: Ints = np.zeros(0, np.int32)
@@ -134,7 +135,7 @@ class Fleet:
             and kind == self.kind_of[row]
             and cluster == self.cluster_of[row]
             and terms == self.terms_of[row]
-            and profile == self.profile_of[row]
+            and profile == self.owner_of[row, _PROFILE]
             and not group
         ):
             return
@@ -147,7 +148,7 @@ class Fleet:
         self.states[row] = state
         self.cluster_of[row] = cluster
         self.terms_of[row] = terms
-        self.profile_of[row] = profile
+        self.owner_of[row, _PROFILE] = profile
         self._enter(row, state)
 
     def remove(self, machine_id: str) -> None:
@@ -191,8 +192,8 @@ class Fleet:
                 priority,
                 interruption,
                 reclamation,
-                self.profiles.fingerprints[self.profile_of[row]],
-                self.groups.text(self.group_of[row]),
+                self.profiles.fingerprints[self.owner_of[row, _PROFILE]],
+                self.groups.text(self.owner_of[row, _GROUP]),
             ),
         )
 
@@ -206,11 +207,11 @@ class Fleet:
         row = self.ids.add(machine_id)
         if row >= len(self.states):
             self.states = grown(self.states, row + 1, _UNUSED)
-            for name in ("kind_of", "cluster_of", "terms_of", "profile_of", "group_of", "_labels_of", "_host_of"):
+            for name in ("kind_of", "cluster_of", "terms_of", "owner_of", "_labels_of", "_host_of"):
                 setattr(self, name, grown(getattr(self, name), row + 1))
             self.idle_since = grown(self.idle_since, row + 1, math.nan)
             self.index.make_room(len(self.states))
-        self._labels_of[row] = self._host_of[row] = self.group_of[row] = 0
+        self._labels_of[row] = self._host_of[row] = self.owner_of[row, _GROUP] = 0
         self.states[row] = _GONE
         self._gone += 1
         return row
@@ -240,9 +241,9 @@ class Fleet:
     def _regroup(self, row: int, group: str) -> bool:
         """Whether the group changed."""
         number = self.groups.hold(group)
-        before = int(self.group_of[row])
+        before = int(self.owner_of[row, _GROUP])
         self.groups.drop(before)
-        self.group_of[row] = number
+        self.owner_of[row, _GROUP] = number
         return number != before
 
     def _terms(self, assigned: Assignment) -> int:
@@ -290,7 +291,7 @@ class Fleet:
             segment = self._slab(_BOUND[state], cluster)
         elif state == _CREATING:
             self.creating_changed = self.change
-            segment = self._creating_for(int(self.profile_of[row]), int(self.group_of[row]))
+            segment = self._creating_for(int(self.owner_of[row, _PROFILE]), int(self.owner_of[row, _GROUP]))
         elif state == _DRAINING:
             segment = self.draining
         self.index.move(row, segment)
@@ -346,7 +347,7 @@ class Fleet:
         for row in rows.tolist():
             self._label_sets.drop(int(self._labels_of[row]))
             self._hosts.drop(int(self._host_of[row]))
-            self.groups.drop(int(self.group_of[row]))
+            self.groups.drop(int(self.owner_of[row, _GROUP]))
         self.ids.forget(rows)
         self._gone = 0
 

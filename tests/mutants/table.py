@@ -64,8 +64,8 @@ _OWN_FIRST = (
     ),
     Mutant(
         "engine/kernels/chains.py",
-        "and matches[profiles[row], kind]\n            and fits(",
-        "and fits(",
+        "use = bool(matches[profiles[row], kind]) and fits(",
+        "use = fits(",
         _PHASE1 + "Credit::test_an_own_machine_that_no_longer_serves_is_not_claimed",
     ),
     Mutant(
@@ -170,8 +170,8 @@ _GANGS = (
     ),
     Mutant(
         "engine/kernels/chains.py",
-        "key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])",
-        "key = np.int64(profile_of[machine]) << 32",
+        "        if row_keys[i] != key:\n            i = np.int64(np.searchsorted(row_keys, key))\n",
+        "        key = row_keys[i]\n",
         _CHANGES + "another_gangs_machines_come_after_its_own",
     ),
     Mutant(

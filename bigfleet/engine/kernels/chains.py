@@ -143,25 +143,32 @@ def claim_others(
 
 
 @helper
-def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, row_keys, own_heads,
+def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, owner_of, row_keys, first_keys, own_heads,
                own_tails, own_followers):  # fmt: skip
     """Chain each row's own machines: acquired for its fingerprint and its group (ADR-0051, ADR 21).
 
-    `row_keys` are the keys of the cluster's rows, sorted.
+    `row_keys` are the keys of the cluster's rows, sorted; `first_keys` is −1 for every profile, before and after.
     """
-    known, i = np.int64(-1), np.int64(0)
+    for number in range(len(row_keys) - 1, -1, -1):
+        first_keys[row_keys[number] >> 32] = number
     for position in range(count):
         machine = seg_rows[bound_at(position, cluster, slab_starts, slab_sizes)]
-        key = np.int64(profile_of[machine]) << 32 | np.int64(group_of[machine])
-        # Neighbours in keep order are often of one key.
-        if key != known:
-            known, i = key, np.int64(np.searchsorted(row_keys, key))
+        profile = owner_of[machine, 0]
+        i = np.int64(first_keys[profile])
+        if i < 0:
+            continue
+        key = np.int64(profile) << 32 | np.int64(owner_of[machine, 1])
+        # A plain profile has one key, a gang's has one for each group.
+        if row_keys[i] != key:
+            i = np.int64(np.searchsorted(row_keys, key))
         if i < len(row_keys) and row_keys[i] == key:
             if own_heads[i] < 0:
                 own_heads[i] = position
             else:
                 own_followers[first + own_tails[i]] = position
             own_tails[i] = position
+    for number in range(len(row_keys)):
+        first_keys[row_keys[number] >> 32] = -1
 
 
 @helper
@@ -185,15 +192,14 @@ def claim_own(
     What is claimed leaves the chain: rows of one key walk it one after the other.
     """
     before, position = -1, own_heads[own]
+    known, use = -1, False
     while position >= 0 and is_short(missing, row):
         place, follower = first + position, own_followers[first + position]
         kind = locals_[at_local[place]]
-        if (
-            holders[place] < 0
-            and matches[profiles[row], kind]
-            and fits(allocatable, allocatable_of[kind], units, row)
-            and (key < 0 or attributes[key, kind] == domain)
-        ):
+        if kind != known:
+            known = kind
+            use = bool(matches[profiles[row], kind]) and fits(allocatable, allocatable_of[kind], units, row)
+        if holders[place] < 0 and use and (key < 0 or attributes[key, kind] == domain):
             claim(
                 row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
                 credited,

@@ -73,14 +73,14 @@ def folds(
 @kernel(
     "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1],"
     " int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1], int32[::1], int32[::1],"
-    " int64[::1], int32[::1], int32[::1], int32[::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1],"
+    " int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1],"
     " int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1],"
     " int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1])"
 )
 def credit(
     slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, creating_of, sync_rows,
-    sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, profile_of,
-    group_of, matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts,
+    sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, owner_of,
+    matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts,
     kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
@@ -110,6 +110,7 @@ def credit(
     # The rows' own machines: the keys of a cluster's rows are at own_starts[c]:own_starts[c + 1], sorted.
     own_heads = np.full(len(own_keys), -1, np.int32)
     own_tails = np.empty(len(own_keys), np.int32)
+    first_keys = np.full(matches.shape[0], -1, np.int32)
     own_followers = np.full(len(holders), -1, np.int32)
     # Machines that are the own ones of a row as important as the gangs that are being served, or more (ADR 21).
     # Those of rows below that priority are not set aside yet; `lefts` counts the others.
@@ -127,8 +128,8 @@ def credit(
         begin, end = own_starts[cluster], own_starts[cluster + 1]
         if end > begin:
             own_chains(
-                cluster, first, count, slab_starts, slab_sizes, seg_rows, profile_of, group_of, own_keys[begin:end],
-                own_heads[begin:end], own_tails, own_followers,
+                cluster, first, count, slab_starts, slab_sizes, seg_rows, owner_of, own_keys[begin:end],
+                first_keys, own_heads[begin:end], own_tails, own_followers,
             )  # fmt: skip
 
     cursors = row_starts[:-1].copy()
