@@ -176,6 +176,9 @@ class Fleet:
                     yield f"{shard.name} knows {seen:g} {state} machines; the provider has {count}"
             if await shard.metric("shard_action_execute_outcomes_total", outcome="fenced"):
                 yield f"{shard.name} was fenced"
+        for member in self._trio.members:
+            if not await member.ready():
+                yield f"{member.options.id} is not ready"
         registered = {one.shard_id for one in await (await self._trio.leader()).shards()}
         if registered != {"shard-0", "shard-1"}:
             yield f"the coordinators know {sorted(registered)}"

@@ -178,7 +178,8 @@ class Shard:
                 if kind:
                     await self.call(kind, name)
             except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # A call that the end of the process cuts off is CANCELLED, a later one UNAVAILABLE.
+                if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
                     return
                 raise
 
