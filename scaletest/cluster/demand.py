@@ -1,6 +1,8 @@
-"""The workload objects of one cluster: created, deleted, counted; and the Pods of theirs that leave or are bound."""
+"""The demand of one cluster: created, deleted, counted; and the Pods of it that leave or are bound."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
 
@@ -32,33 +34,17 @@ class Demand:
     async def create(self, workload: Workload, steady: bool = False) -> None:
         """`steady` marks what comes after the first fill."""
         self._set(workload, workload.replicas)
-        retry = _RETRY_SECONDS
-        while True:
-            try:
-                await self._client.create(resource_of(workload), manifest_of(workload, steady), NAMESPACE)
-                self._metrics.created.inc()
-                return
-            except AlreadyExists:  # a former life of this process made it
-                return
-            except KubeError as error:
-                retry = await self._pause("create", workload.name, error, retry)
+        manifest = manifest_of(workload, steady)
+        await self._create(workload.name, lambda: self._client.create(resource_of(workload), manifest, NAMESPACE))
 
     async def delete(self, workload: Workload) -> None:
         """The object, and its Pods before it."""
         self._set(workload, 0)
-        retry = _RETRY_SECONDS
-        while True:
-            try:
-                await self._client.delete(resource_of(workload), workload.name, NAMESPACE, propagation="Foreground")
-                self._metrics.deleted.inc()
-                return
-            except NotFound:
-                return
-            except KubeError as error:
-                retry = await self._pause("delete", workload.name, error, retry)
+        resource, name = resource_of(workload), workload.name
+        await self._delete(name, lambda: self._client.delete(resource, name, NAMESPACE, propagation="Foreground"))
 
-    async def delete_pod(self, name: str) -> None:
-        """Its owner replaces it. One that cannot be deleted now stays: the next one will do."""
+    async def replace_one(self, name: str) -> None:
+        """A Pod leaves, its owner replaces it. One that cannot be deleted now stays: the next one will do."""
         try:
             await self._client.delete(PODS, name, NAMESPACE)
         except NotFound:
@@ -85,6 +71,32 @@ class Demand:
             return False
         return True
 
+    async def _create(self, name: str, request: Callable[[], Awaitable[Any]]) -> None:
+        """Until it is there; a former life of this process may have made it."""
+        if await self._insist("create", name, request, AlreadyExists):
+            self._metrics.created.inc()
+
+    async def _delete(self, name: str, request: Callable[[], Awaitable[Any]]) -> None:
+        """Until it is gone."""
+        if await self._insist("delete", name, request, NotFound):
+            self._metrics.deleted.inc()
+
+    async def _insist(
+        self, kind: str, name: str, request: Callable[[], Awaitable[Any]], done_already: type[KubeError]
+    ) -> bool:
+        """Ask until it is done; whether we did it."""
+        retry = _RETRY_SECONDS
+        while True:
+            try:
+                await request()
+                return True
+            except done_already:
+                return False
+            except KubeError as error:
+                self._failed(kind, name, error)
+            await asyncio.sleep(retry)
+            retry = min(2 * retry, _LONGEST_RETRY_SECONDS)
+
     def _set(self, workload: Workload, replicas: int) -> None:
         if replicas:
             self._replicas[workload.name] = replicas
@@ -95,8 +107,3 @@ class Demand:
     def _failed(self, kind: str, name: str, error: KubeError) -> None:
         self._metrics.errors.labels(kind).inc()
         log.warning(f"{kind} failed", name=name, error=str(error))
-
-    async def _pause(self, kind: str, name: str, error: KubeError, seconds: float) -> float:
-        self._failed(kind, name, error)
-        await asyncio.sleep(seconds)
-        return min(2 * seconds, _LONGEST_RETRY_SECONDS)

@@ -19,6 +19,7 @@ from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS
 from scaletest.cluster.bind_latency import BindLatency, created_at
 from scaletest.cluster.churn import Churn
 from scaletest.cluster.demand import Demand
+from scaletest.cluster.demand_without_pods import DemandWithoutPods
 from scaletest.cluster.load_metrics import LoadMetrics
 from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.mounted import read_mounted
@@ -96,8 +97,14 @@ class LoadDriver:
         self._workloads = list(drawn.workloads())
         self._target = drawn.pods
         self._metrics = LoadMetrics(registry)
-        self._demand = Demand(client, self._metrics)
-        self._requests = Informer(client, CAPACITY_REQUESTS, on_change=self._note_requests, trim=lambda _: {})
+        without_pods = profile.mode == "cr"
+        self._demand = (DemandWithoutPods if without_pods else Demand)(client, self._metrics)
+        self._requests = Informer(
+            client,
+            CAPACITY_REQUESTS,
+            on_change=self._note_requests,
+            trim=_trim_request if without_pods else lambda _: {},
+        )
         self._metrics.active.set_function(lambda: len(self._requests))
         bind_latency = BindLatency(registry)
         self._pods = Informer(
@@ -108,7 +115,9 @@ class LoadDriver:
             on_change=bind_latency.on_change,
             trim=_trim_pod,
         )
-        self._churn = Churn(profile, self._ordinal, self._candidates, self._demand.delete_pod)
+        # What leaves and comes again in the soak.
+        self._churned = self._requests if without_pods else self._pods
+        self._churn = Churn(profile, self._ordinal, self._candidates, self._demand.replace_one)
         self._built = asyncio.Event()
         self._note_requests()
         self.run_watch = RunWatch(bind_latency.arm)
@@ -208,9 +217,15 @@ class LoadDriver:
     def _candidates(self, archetype: str | None) -> Sequence[str]:
         return [
             pod["name"]
-            for pod in self._pods
+            for pod in self._churned
             if not pod["leaving"] and (archetype is None or pod["archetype"] == archetype)
         ]
+
+
+def _trim_request(item: Object) -> Object:
+    metadata = item["metadata"]
+    archetype = (metadata.get("labels") or {}).get(ARCHETYPE_LABEL, "")
+    return {"name": metadata["name"], "archetype": archetype, "leaving": False}
 
 
 def _trim_pod(item: Object) -> Object:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from scaletest.model.base import Document
 from scaletest.model.catalog import Archetype, Catalog
-from scaletest.model.profile import Burst, DemandStep, Fraction, NonNegative, ScaleDown, Seed, SeedNumber
+from scaletest.model.profile import Burst, DemandMode, DemandStep, Fraction, NonNegative, ScaleDown, Seed, SeedNumber
 
 
 class LoadProfile(Document):
@@ -14,6 +14,8 @@ class LoadProfile(Document):
 
     target: Annotated[int, Field(ge=0)]
     """Pods per cluster."""
+    mode: DemandMode = "pod"
+    """Whether Pods ask, or CapacityRequests exist alone."""
     churn_per_minute: NonNegative = 0.0
     """Share of the target's Pods that is replaced each minute of the soak."""
     jittered_churn: bool = True

@@ -117,12 +117,13 @@ class Plan:
         seconds = min(self.soak_seconds, self.window_seconds)
         held = self.demand.total_machines * min(1.0, self.lowest_level)
         lost = int(self.profile.shard.failure_rate_per_sec * held * seconds)
-        per_second = self.profile.load_profile.churn_per_minute * self.pods / 60 + self._ageing_pods_per_sec
+        load = self.profile.load_profile
+        per_second = load.churn_per_minute * self.pods / 60 + self._ageing_pods_per_sec
         clusters, shards = self.geometry.kwok_clusters, self.geometry.shards
         return {
             "replacements": lost,
             "node states": lost * _STATES_PER_REPLACEMENT,
-            "rebinds": int(per_second * min(1.0, self.lowest_level) * seconds),
+            "rebinds": int(per_second * min(1.0, self.lowest_level) * seconds) if load.mode == "pod" else 0,
             "cycles": int(shards * seconds / _CYCLE_SECONDS) + lost,
             "roll-ups": int(clusters * seconds / _ROLLUP_SECONDS),
             "reports": int(shards * seconds / _REPORT_SECONDS),
@@ -192,6 +193,7 @@ class Plan:
         shape = self.profile.load_profile
         return LoadProfile(
             target=self.geometry.pods_per_cluster,
+            mode=shape.mode,
             churn_per_minute=shape.churn_per_minute,
             jittered_churn=shape.jittered_churn,
             micro_burst_rate_per_minute=shape.micro_burst_rate_per_minute,

@@ -163,9 +163,15 @@ class DemandStep(Document):
     """The new level, of the original target."""
 
 
+# `pod`: Deployments and StatefulSets, whose Pods ask. `cr`: CapacityRequests without Pods; nothing is ever bound.
+DemandMode = Literal["pod", "cr"]
+
+
 class LoadShape(Document):
     """How demand arrives and moves."""
 
+    mode: DemandMode = "pod"
+    """What is created: `pod` Deployments, whose Pods are bound; `cr` CapacityRequests alone, so no bind is measured."""
     ramp_seconds: Annotated[int, Field(gt=0, le=MOST_SECONDS)] = 300
     """How fast the demand should be filled; for the feasibility warning and the price."""
     soak_seconds: WholeSeconds = 600
@@ -360,5 +366,7 @@ class Profile(Document):
         checkpoint, budget = self.abort_checkpoint, self.ramp_budget
         if checkpoint and budget and checkpoint.at_seconds >= parse_duration(budget):
             yield f"abortCheckpoint.atSeconds is not within rampBudget {budget}"
+        if self.load_profile.mode == "cr" and (self.seed.bound_at_start or self.load_profile.anchors):
+            yield "loadProfile.mode cr has no Pods to bind: leave seed.preBind and loadProfile.anchors out"
         if self.slo.expect_cost_routing and not (self.seed.spot_count and self.seed.is_elastic):
             yield "slo.expectCostRouting needs both tiers: seed.spotCount and seed.speculativeCount above zero"

@@ -36,6 +36,8 @@ class Gate:
     histogram: str = ""
     # The profile switched it off with `null`: measured and shown, never judged.
     off: bool = False
+    # Why nothing may have been observed; it is skipped then, instead of no-data.
+    skip: str = ""
     # Held bars are the same at every size (ADR-0028); scaled ones grow with the fleet.
     held: bool = False
 
@@ -99,6 +101,8 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
         return "skipped", "the profile switches this bar off"
     if reading.problem:
         return ("fail" if value is not None else "no-data"), reading.problem
+    if gate.skip and seen == 0:
+        return "skipped", gate.skip
     if value is None:
         return "no-data", "Prometheus has no value for it"
     if gate.count and (seen is None or seen < min_observations):
@@ -118,7 +122,7 @@ def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
 
 def gates_for(plan: Plan) -> list[Gate]:
     """The gates that are queries, with their bounds, in the order of spec/harness.md §6.2."""
-    slo = plan.profile.slo
+    slo, load = plan.profile.slo, plan.profile.load_profile
     return [
         Gate(
             "loadgenPodsActive",
@@ -180,6 +184,7 @@ def gates_for(plan: Plan) -> list[Gate]:
             count="bigfleet_scaletest_pod_bind_latency_steady_seconds_count",
             cause="rebinds",
             histogram="bigfleet_scaletest_pod_bind_latency_steady_seconds",
+            skip="CapacityRequests without Pods are never bound (ADR-0017)" if load.mode == "cr" else "",
         ),
         Gate(
             "shardCycleDurationP99Seconds",

@@ -105,7 +105,7 @@ def _blind(plan: Plan) -> Iterator[UsageError]:
     least = plan.profile.slo.min_observations
     told: set[str] = set()
     for gate in all_gates(plan):
-        if gate.cause is None or gate.cause in told or (count := plan.expected[gate.cause]) >= least:
+        if gate.cause is None or gate.skip or gate.cause in told or (count := plan.expected[gate.cause]) >= least:
             continue
         told.add(gate.cause)
         more = [_MORE[gate.cause]] if gate.cause in _MORE else []

@@ -356,6 +356,32 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
         assert read("scaletest_loadgen_anchors_bound_total") == 0
 
 
+async def test_demand_without_pods_is_requests_alone_and_churns_too(client: KubeClient, tmp_path: Path) -> None:
+    size = Size(resources={"cpu": "100m"})
+    archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
+    profile = LoadProfile(target=6, mode="cr", churn_per_minute=30, archetypes=(archetype,))
+    unused, ready_file = Path("unused"), tmp_path / "demand-ready"
+    options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, tmp_path / "first-fill-bound")
+    registry = CollectorRegistry()
+    driver = LoadDriver(client, profile, options, registry)
+
+    def read(name: str) -> float:
+        return registry.get_sample_value(name) or 0.0
+
+    async with running(driver.run()):
+        await eventually(ready_file.exists)
+        before, _ = await client.list(CAPACITY_REQUESTS, "default")
+        assert {request["spec"]["resources"]["cpu"] for request in before} == {"100m"}
+        driver.run_watch.on_change(None, {"data": {"phase": "soak", "soakStart": str(time.time())}})
+        await eventually(lambda: read("scaletest_loadgen_cr_created_total") >= 9)
+        after, _ = await client.list(CAPACITY_REQUESTS, "default")
+    assert len(before) == 6
+    assert len(after) in (5, 6), "one may be between leaving and coming again"
+    assert {item["metadata"]["uid"] for item in after} - {item["metadata"]["uid"] for item in before}
+    assert (await client.list(PODS))[0] == []
+    assert read("bigfleet_scaletest_pod_bind_latency_steady_seconds_count") == 0
+
+
 async def test_the_workload_container_starts_the_operator_only_after_the_demand_exists(
     cluster: Container, client: KubeClient, tmp_path: Path
 ) -> None:

@@ -115,6 +115,19 @@ def test_a_bar_that_the_profile_switches_off_is_measured_but_never_judged() -> N
     assert "bootstrapSuccessRatio" not in {gate.key for gate in all_gates(without)}, "nothing is expected of it"
 
 
+def test_demand_without_pods_skips_the_bind_gate_only_when_nothing_was_observed() -> None:
+    plan = smoke_plan()
+    load = plan.profile.load_profile.model_copy(update={"mode": "cr"})
+    without = replace(plan, profile=plan.profile.model_copy(update={"load_profile": load}))
+    assert [gate.key for gate in gates_for(without) if gate.skip] == ["endToEndPodBindP50Seconds"]
+    assert not any(gate.skip for gate in gates_for(plan))
+    gate = next(gate for gate in gates_for(without) if gate.skip)
+    assert verdict(gate, Reading(None, 0)) == "skipped"
+    assert verdict(gate, Reading(None, None)) == "no-data"
+    assert verdict(gate, Reading(None, 0, problem="Prometheus is gone")) == "no-data"
+    assert verdict(gate, Reading(gate.bound + 1, 50, 900.0)) == "fail"
+
+
 def test_overrides_of_the_profile_reach_their_gates() -> None:
     bounds = {gate.key: gate.bound for gate in gates_for(shipped_plan("50k", "example-fat-host"))}
     assert bounds["shardCycleDurationP99Seconds"] == 25

@@ -72,6 +72,7 @@ def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
     assert "failureRatePerSec" in calm.hint
     still = changed(plan, shard={"failureRatePerSec": 0}, slo=OFF, loadProfile=load(plan, churnPerMinute=0))
     assert "endToEndPodBindP50Seconds" in refusal(still).message
+    refuse_the_impossible(changed(plan, loadProfile=load(plan, churnPerMinute=0, mode="cr")))
 
 
 OFF = {

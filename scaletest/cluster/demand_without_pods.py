@@ -1,0 +1,61 @@
+"""Demand as CapacityRequests alone: no Pods, so nothing is ever bound (CR mode, spec/harness.md §4.4, ADR-0017)."""
+
+from bigfleet.kube import KubeClient, KubeError, NotFound, Object
+from bigfleet.kube.resources import CAPACITY_REQUESTS
+from bigfleet.podcontroller.request import translate
+from scaletest.cluster.demand import Demand
+from scaletest.cluster.load_metrics import LoadMetrics
+from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL, manifest_of
+from scaletest.model.draw import Workload
+
+
+def request_of(workload: Workload, number: int) -> Object:
+    """What the pod-controller would have written for one Pod of this workload; its name tells which."""
+    template = manifest_of(workload)["spec"]["template"]
+    return {
+        "apiVersion": CAPACITY_REQUESTS.api_version,
+        "kind": "CapacityRequest",
+        "metadata": {"name": f"{workload.name}-{number}", "labels": template["metadata"]["labels"]},
+        "spec": translate(template, {}).spec,
+    }
+
+
+class DemandWithoutPods(Demand):
+    """One CapacityRequest for every replica."""
+
+    def __init__(self, client: KubeClient, metrics: LoadMetrics) -> None:
+        super().__init__(client, metrics)
+        self._workloads: dict[str, Workload] = {}
+
+    async def create(self, workload: Workload, steady: bool = False) -> None:  # noqa: ARG002 (nothing is bound)
+        self._set(workload, workload.replicas)
+        self._workloads[workload.name] = workload
+        for number in range(workload.replicas):
+            await self._create_one(workload, number)
+
+    async def delete(self, workload: Workload) -> None:
+        self._set(workload, 0)
+        self._workloads.pop(workload.name, None)
+        chosen = {"labelSelector": f"{WORKLOAD_LABEL}={workload.name}"}
+        path = CAPACITY_REQUESTS.path(NAMESPACE)
+        await self._delete(workload.name, lambda: self._client.raw("DELETE", path, params=chosen))
+
+    async def replace_one(self, name: str) -> None:
+        """A request leaves and comes again, as if a Pod had been replaced."""
+        workload_name, _, number = name.rpartition("-")
+        workload = self._workloads.get(workload_name)
+        if workload is None:
+            return
+        try:
+            await self._client.delete(CAPACITY_REQUESTS, name, NAMESPACE)
+        except NotFound:
+            return
+        except KubeError as error:
+            self._failed("delete", name, error)
+            return
+        self._metrics.deleted.inc()
+        await self._create_one(workload, int(number))
+
+    async def _create_one(self, workload: Workload, number: int) -> None:
+        body = request_of(workload, number)
+        await self._create(body["metadata"]["name"], lambda: self._client.create(CAPACITY_REQUESTS, body, NAMESPACE))
