@@ -100,7 +100,7 @@ _OWN_FIRST = (
     ),
     Mutant(
         "engine/fleet.py",
-        "            and profile == self.profile_of[row]\n",
+        "            and profile == self.owner_of[row, _PROFILE]\n",
         "",
         _CHANGES + "a_machine_that_is_bound_for_another_need_changes_who_is_kept",
     ),
