@@ -200,7 +200,7 @@ class Credits:
         kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, parked,
             np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32), own_starts, own_keys,
-            own_priorities, own_of, index.rows, index.kinds, index.starts, index.sizes, fleet.owner_of,
+            own_priorities, own_of, index.rows, index.kinds, index.starts, index.sizes, index.owners,
             profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes,
             profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
             profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),

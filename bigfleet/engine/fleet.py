@@ -56,7 +56,7 @@ class Fleet:
         self.kind_of: Ints = np.zeros(0, np.int32)
         self.cluster_of: Ints = np.zeros(0, np.int32)
         self.terms_of: Ints = np.zeros(0, np.int32)
-        # Whose own the machine is: profile and group, side by side, because credit reads both, here and there.
+        # Whose own the machine is: profile and group.
         self.owner_of: Ints = np.zeros((0, 2), np.int32)
         self.idle_since: Floats = np.full(0, math.nan)
         self._labels_of: Ints = np.zeros(0, np.int32)
@@ -335,7 +335,9 @@ class Fleet:
             self.pools = grown(self.pools, kinds, NOWHERE, axis=1)
         if self.index.settled:
             return
-        self.index.settle(self.kind_of, self.ids.labels, self.kinds.costs, self.terms_of, self.reclamations)
+        self.index.settle(
+            self.kind_of, self.owner_of, self.ids.labels, self.kinds.costs, self.terms_of, self.reclamations
+        )
         for key in [key for key, segment in self.creating.items() if not self.index.sizes[segment]]:
             self._unused_segments.append(self.creating.pop(key))
             self.groups.drop(key[1])

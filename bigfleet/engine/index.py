@@ -17,8 +17,9 @@ class Index:
 
     def __init__(self) -> None:
         self.rows: Ints = np.zeros(1024, np.int32)
-        # The kind of each row, so that a walk over a segment stays in one place.
+        # The kind of each row and whose own it is, so that a walk over a segment stays in one place.
         self.kinds: Ints = np.zeros(1024, np.int32)
+        self.owners: Ints = np.zeros((1024, 2), np.int32)
         self.starts: Longs = np.zeros(16, np.int64)
         self.sizes: Ints = np.zeros(16, np.int32)
         # Order of a segment: cost for this bucket (or none), penalty or not, id.
@@ -71,7 +72,9 @@ class Index:
     def settled(self) -> bool:
         return not self._touched
 
-    def settle(self, kind_of: Ints, labels: Longs, costs: Floats, terms: Ints, reclamations: Floats) -> None:
+    def settle(
+        self, kind_of: Ints, owner_of: Ints, labels: Longs, costs: Floats, terms: Ints, reclamations: Floats
+    ) -> None:
         """Take all moves over: O(sizes of the segments that changed)."""
         if not self._touched:
             return
@@ -89,10 +92,12 @@ class Index:
         bound = self._end + int((needed + needed // 4 + 2).sum())
         self.rows = grown(self.rows, bound)
         self.kinds = grown(self.kinds, bound)
+        self.owners = grown(self.owners, bound)
         self._end = int(
             kernels().merge_segments(
-                touched, add_starts, adds, self.rows, self.kinds, self.starts, self.sizes, self._rooms, self._end,
-                self.home, self._pending, kind_of, labels, costs, self.buckets, self.by_penalty, terms, reclamations,
+                touched, add_starts, adds, self.rows, self.kinds, self.owners, self.starts, self.sizes, self._rooms,
+                self._end, self.home, self._pending, kind_of, owner_of, labels, costs, self.buckets,
+                self.by_penalty, terms, reclamations,
             )
         )  # fmt: skip
         self._touched.clear()
@@ -113,12 +118,14 @@ class Index:
         end = int(rooms.sum())
         rows = np.zeros(end + end // 8 + 64, np.int32)
         kinds = np.zeros(end + end // 8 + 64, np.int32)
+        owners = np.zeros((end + end // 8 + 64, 2), np.int32)
         # Where each kept entry comes from and goes to.
         offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         source = np.repeat(self.starts[:count], sizes) + offsets
         target = np.repeat(new_starts, sizes) + offsets
         rows[target] = self.rows[source]
         kinds[target] = self.kinds[source]
-        self.rows, self.kinds, self._end = rows, kinds, end
+        owners[target] = self.owners[source]
+        self.rows, self.kinds, self.owners, self._end = rows, kinds, owners, end
         self.starts[:count] = new_starts
         self._rooms[:count] = rooms

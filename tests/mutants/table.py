@@ -64,8 +64,8 @@ _OWN_FIRST = (
     ),
     Mutant(
         "engine/kernels/chains.py",
-        "use = bool(matches[profiles[row], kind]) and fits(",
-        "use = fits(",
+        "and fit and matches[profile, kind] and (key",
+        "and fit and (key",
         _PHASE1 + "Credit::test_an_own_machine_that_no_longer_serves_is_not_claimed",
     ),
     Mutant(
@@ -100,7 +100,7 @@ _OWN_FIRST = (
     ),
     Mutant(
         "engine/fleet.py",
-        "            and profile == self.profile_of[row]\n",
+        "            and profile == self.owner_of[row, _PROFILE]\n",
         "",
         _CHANGES + "a_machine_that_is_bound_for_another_need_changes_who_is_kept",
     ),

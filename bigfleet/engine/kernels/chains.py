@@ -143,7 +143,7 @@ def claim_others(
 
 
 @helper
-def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, owner_of, row_keys, first_keys, own_heads,
+def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_owners, row_keys, first_keys, own_heads,
                own_tails, own_followers):  # fmt: skip
     """Chain each row's own machines: acquired for its fingerprint and its group (ADR-0051, ADR 21).
 
@@ -152,12 +152,12 @@ def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_rows, owner_o
     for number in range(len(row_keys) - 1, -1, -1):
         first_keys[row_keys[number] >> 32] = number
     for position in range(count):
-        machine = seg_rows[bound_at(position, cluster, slab_starts, slab_sizes)]
-        profile = owner_of[machine, 0]
+        place = bound_at(position, cluster, slab_starts, slab_sizes)
+        profile = seg_owners[place, 0]
         i = np.int64(first_keys[profile])
         if i < 0:
             continue
-        key = np.int64(profile) << 32 | np.int64(owner_of[machine, 1])
+        key = np.int64(profile) << 32 | np.int64(seg_owners[place, 1])
         # A plain profile has one key, a gang's has one for each group.
         if row_keys[i] != key:
             i = np.int64(np.searchsorted(row_keys, key))
@@ -191,19 +191,22 @@ def claim_own(
 
     What is claimed leaves the chain: rows of one key walk it one after the other.
     """
-    before, position = -1, own_heads[own]
-    known, use = -1, False
+    before, position, profile = -1, own_heads[own], profiles[row]
+    # `known`: the vector that `fit` is about; few have many machines.
+    known, fit = -1, False
     while position >= 0 and is_short(missing, row):
         place, follower = first + position, own_followers[first + position]
         kind = locals_[at_local[place]]
-        if kind != known:
-            known = kind
-            use = bool(matches[profiles[row], kind]) and fits(allocatable, allocatable_of[kind], units, row)
-        if holders[place] < 0 and use and (key < 0 or attributes[key, kind] == domain):
-            claim(
-                row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
-                credited,
-            )  # fmt: skip
+        if allocatable_of[kind] != known:
+            known = allocatable_of[kind]
+            fit = fits(allocatable, known, units, row)
+        if holders[place] < 0 and fit and matches[profile, kind] and (key < 0 or attributes[key, kind] == domain):
+            # As `claim`, written out: this is the innermost loop.
+            holders[place] = number
+            if not owned[place]:
+                lefts[at_local[place]] -= 1
+            credited[row] += 1
+            subtract(missing, row, allocatable, known)
         if holders[place] < 0:
             before = position
         elif before < 0:

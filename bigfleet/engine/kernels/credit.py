@@ -79,7 +79,7 @@ def folds(
 )
 def credit(
     slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, creating_of, sync_rows,
-    sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, owner_of,
+    sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, seg_owners,
     matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts,
     kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
 ):  # fmt: skip
@@ -128,7 +128,7 @@ def credit(
         begin, end = own_starts[cluster], own_starts[cluster + 1]
         if end > begin:
             own_chains(
-                cluster, first, count, slab_starts, slab_sizes, seg_rows, owner_of, own_keys[begin:end],
+                cluster, first, count, slab_starts, slab_sizes, seg_owners, own_keys[begin:end],
                 first_keys, own_heads[begin:end], own_tails, own_followers,
             )  # fmt: skip
 

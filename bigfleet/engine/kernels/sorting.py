@@ -41,6 +41,13 @@ def sort_by_text(rows, spare, offsets, lengths, arena):
 
 
 @helper
+def copy_owner(target, to, source, place):
+    """Profile and group."""
+    target[to, 0] = source[place, 0]
+    target[to, 1] = source[place, 1]
+
+
+@helper
 def row_before(a, b, bucket, by_penalty, kind_of, labels, costs, terms, reclamations):
     """Whether machine a comes before b in a segment's order: cost, then dearest to reclaim, then id."""
     if bucket >= 0:
@@ -92,13 +99,13 @@ def sort_rows(rows, low, high, bucket, by_penalty, kind_of, labels, costs, terms
 
 
 @kernel(
-    "int64(int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[::1], int64,"
-    " int32[::1], uint8[::1], int32[::1], int64[::1], float64[:, ::1], int32[::1], uint8[::1], int32[::1],"
-    " float64[::1])"
+    "int64(int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], int32[:, ::1], int64[::1], int32[::1],"
+    " int32[::1], int64, int32[::1], uint8[::1], int32[::1], int32[:, ::1], int64[::1], float64[:, ::1], int32[::1],"
+    " uint8[::1], int32[::1], float64[::1])"
 )
 def merge_segments(
-    touched, add_starts, adds, seg_rows, seg_kinds, starts, sizes, rooms, end,
-    home, pending, kind_of, labels, costs, buckets, by_penalty, terms, reclamations,
+    touched, add_starts, adds, seg_rows, seg_kinds, seg_owners, starts, sizes, rooms, end,
+    home, pending, kind_of, owner_of, labels, costs, buckets, by_penalty, terms, reclamations,
 ):  # fmt: skip
     """Bring the touched segments up to date; returns the new end of the store.
 
@@ -113,6 +120,7 @@ def merge_segments(
             if home[row] == segment and pending[row] == 0:
                 seg_rows[start + live] = row
                 seg_kinds[start + live] = seg_kinds[i]
+                copy_owner(seg_owners, start + live, seg_owners, i)
                 live += 1
         first = add_starts[t]
         count = add_starts[t + 1] - first
@@ -128,6 +136,7 @@ def merge_segments(
             for i in range(live):
                 seg_rows[end + i] = seg_rows[start + i]
                 seg_kinds[end + i] = seg_kinds[start + i]
+                copy_owner(seg_owners, end + i, seg_owners, start + i)
             start = starts[segment] = end
             rooms[segment] = total + total // 4 + 2
             end += rooms[segment]
@@ -139,10 +148,12 @@ def merge_segments(
             ):
                 seg_rows[place] = seg_rows[old]
                 seg_kinds[place] = seg_kinds[old]
+                copy_owner(seg_owners, place, seg_owners, old)
                 old -= 1
             else:
                 seg_rows[place] = adds[new]
                 seg_kinds[place] = kind_of[adds[new]]
+                copy_owner(seg_owners, place, owner_of, adds[new])
                 new -= 1
             place -= 1
         sizes[segment] = total
