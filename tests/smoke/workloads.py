@@ -9,6 +9,7 @@ from typing import Any
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY
 from bigfleet.kube import Informer, KubeClient, Object, Resource
 from bigfleet.kube.resources import CAPACITY_REQUESTS, DEPLOYMENTS, PODS
+from scaletest.model.fleet import ARCHETYPE_LABEL
 from tests.patience import eventually
 
 NAMESPACE = "default"
@@ -65,9 +66,11 @@ async def guard(kube: KubeClient, name: str, min_available: int) -> None:
     await until(counts)
 
 
-async def pods_of(kube: KubeClient, name: str = "") -> list[Object]:
-    """The Pods of a Deployment, or all, that are not about to leave."""
-    pods, _ = await kube.list(PODS, NAMESPACE, labels=f"app={name}" if name else "")
+async def pods_of(kube: KubeClient, name: str = "", archetype: str = "") -> list[Object]:
+    """The Pods of a Deployment, those of an archetype of the draw, or all; none that is about to leave."""
+    selectors = {"app": name, ARCHETYPE_LABEL: archetype}
+    labels = ",".join(f"{key}={value}" for key, value in selectors.items() if value)
+    pods, _ = await kube.list(PODS, NAMESPACE, labels=labels)
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
@@ -78,7 +81,12 @@ async def until_bound(kube: KubeClient, count: int, name: str = "") -> list[Obje
         pods = await pods_of(kube, name)
         return pods if len(pods) == count == sum(bool(node_of(pod)) for pod in pods) else []
 
-    bound: list[Object] = await until(all_bound)
+    try:
+        bound: list[Object] = await until(all_bound)
+    except TimeoutError:
+        pods = await pods_of(kube, name)
+        without = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
+        raise AssertionError(f"{len(pods)} Pods instead of {count}, without a node: {without}") from None
     return bound
 
 

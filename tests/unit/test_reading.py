@@ -249,6 +249,10 @@ scale: {machines: 10, density: 10}
                 "above zero",
             ],
         ),
+        (
+            "loadProfile: {mode: cr}\nseed: {preBind: true}\n",
+            ["mine.yaml:3:15: loadProfile.mode cr has no Pods to bind: leave seed.preBind"],
+        ),
         ("loadProfile: {seed: 9007199254740992}\n", ["must be from 0 to 9,007,199,254,740,991"]),
         ("loadProfile: {seed: -1}\n", ["must be from 0 to 9,007,199,254,740,991"]),
     ],
