@@ -159,11 +159,11 @@ class TestMachinesOfOthers:
         assert acted(decisions, ActionKind.BOOTSTRAP) == ["r2-free-0", "r2-free-1"]
 
     def test_in_its_own_domain_it_fills_up_with_what_is_nobodys(self) -> None:
-        machines = [*bound("r1", 1, of_group="g"), configured("a", rack="r1", of=GANG, group="other")]
-        machines += [configured("b", rack="r1", of=GANG, group="gone")]
-        decisions = decide(machines, [gang(), gang(8, "other", arrival=1)])
-        assert [view.claimed for view in decisions.views] == [2, 1]
-        assert decisions.views[0].satisfied
+        others = [configured(f"a{n}", rack="r1", of=GANG, group="other") for n in range(2)]
+        small = configured("b", rack="r1", of=GANG, group="gone", allocatable=cpu(3))
+        machines = [*bound("r1", 1, of_group="g"), *others, small]
+        decisions = decide(machines, [gang(7), gang(8, "other", unit=4, arrival=1)])
+        assert [(view.claimed, view.satisfied) for view in decisions.views] == [(2, True), (2, True)]
 
     def test_machines_of_a_need_that_went_are_anybodys(self) -> None:
         assert decide([*bound("r1", 2, of_group="gone"), *free("r2", 2)], [gang()]).actions == ()
