@@ -43,12 +43,6 @@ def test_smoke_settles_and_keeps_the_bars_that_can_be_simulated(smoke: Predictio
     assert "roll-up p99" in smoke.left_out
 
 
-def test_a_fleet_that_is_seeded_whole_has_nothing_to_decide_until_the_soak() -> None:
-    """What the plan counts as needed is what the engine counts: not one machine more, not one less."""
-    settle = simulate(shipped_plan("dev-50", soak_seconds=60)).settle
-    assert (settle.bootstraps, settle.provisions, settle.reclaims) == (0, 0, 0)
-
-
 def test_the_losses_are_those_that_the_plan_expects_and_each_is_replaced(smoke: Prediction) -> None:
     plan = smoke_plan()
     assert abs(smoke.machines_lost - plan.losses(60)) <= 2
