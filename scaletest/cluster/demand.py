@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from bigfleet.kube import AlreadyExists, Conflict, KubeClient, KubeError, NotFound
-from bigfleet.kube.resources import PODS
+from bigfleet.kube.resources import PODS, Resource
 from scaletest.cluster.load_metrics import LoadMetrics
 from scaletest.cluster.manifests import NAMESPACE, manifest_of, resource_of
 from scaletest.model.draw import Workload
@@ -44,15 +44,8 @@ class Demand:
         await self._delete(name, lambda: self._client.delete(resource, name, NAMESPACE, propagation="Foreground"))
 
     async def replace_one(self, name: str) -> None:
-        """A Pod leaves, its owner replaces it. One that cannot be deleted now stays: the next one will do."""
-        try:
-            await self._client.delete(PODS, name, NAMESPACE)
-        except NotFound:
-            return
-        except KubeError as error:
-            self._failed("delete", name, error)
-            return
-        self._metrics.deleted.inc()
+        """A Pod leaves, its owner replaces it."""
+        await self._delete_one(PODS, name)
 
     async def bind(self, pod: str, node: str) -> bool:
         """Whether the Pod is on this node now because of us; kube-scheduler may have been faster."""
@@ -75,6 +68,18 @@ class Demand:
         """Until it is there; a former life of this process may have made it."""
         if await self._insist("create", name, request, AlreadyExists):
             self._metrics.created.inc()
+
+    async def _delete_one(self, resource: Resource, name: str) -> bool:
+        """Whether it was deleted. One that cannot be deleted now stays: the next one will do."""
+        try:
+            await self._client.delete(resource, name, NAMESPACE)
+        except NotFound:
+            return False
+        except KubeError as error:
+            self._failed("delete", name, error)
+            return False
+        self._metrics.deleted.inc()
+        return True
 
     async def _delete(self, name: str, request: Callable[[], Awaitable[Any]]) -> None:
         """Until it is gone."""

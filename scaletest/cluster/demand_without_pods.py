@@ -1,6 +1,6 @@
 """Demand as CapacityRequests alone: no Pods, so nothing is ever bound (CR mode, spec/harness.md §4.4, ADR-0017)."""
 
-from bigfleet.kube import KubeClient, KubeError, NotFound, Object
+from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.podcontroller.request import translate
 from scaletest.cluster.demand import Demand
@@ -44,17 +44,8 @@ class DemandWithoutPods(Demand):
         """A request leaves and comes again, as if a Pod had been replaced."""
         workload_name, _, number = name.rpartition("-")
         workload = self._workloads.get(workload_name)
-        if workload is None:
-            return
-        try:
-            await self._client.delete(CAPACITY_REQUESTS, name, NAMESPACE)
-        except NotFound:
-            return
-        except KubeError as error:
-            self._failed("delete", name, error)
-            return
-        self._metrics.deleted.inc()
-        await self._create_one(workload, int(number))
+        if workload and await self._delete_one(CAPACITY_REQUESTS, name):
+            await self._create_one(workload, int(number))
 
     async def _create_one(self, workload: Workload, number: int) -> None:
         body = request_of(workload, number)

@@ -9,6 +9,7 @@ import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.security import channel
+from tests.integration.broken_requests import broken
 from tests.integration.coordinators import Coordinator, assignment, unassignment
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
@@ -36,21 +37,6 @@ EXPECTED = {
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.PERMISSION_DENIED,
 }
-
-
-def broken(request: bytes, source: random.Random) -> bytes:
-    """The request cut off, with bytes changed, or replaced by noise."""
-    match source.randrange(4):
-        case 0:
-            return request[: source.randrange(len(request))]
-        case 1:
-            return source.randbytes(source.randrange(200))
-        case 2:
-            return request + source.randbytes(source.randrange(1, 20))
-    changed = bytearray(request)
-    for _ in range(source.randrange(1, 4)):
-        changed[source.randrange(len(changed))] = source.randrange(256)
-    return bytes(changed)
 
 
 async def test_ten_thousand_broken_requests_change_nothing(leader: Coordinator) -> None:

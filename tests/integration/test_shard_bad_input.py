@@ -19,6 +19,7 @@ from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from bigfleet.shard import limits
+from tests.integration.broken_requests import broken
 from tests.integration.provider_client import CLUSTER, ProviderClient, fleet_of, provider_at, refusal
 from tests.integration.shard_client import Cluster, Shard, cluster_at, shard_at, small_need
 
@@ -109,21 +110,6 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         await cluster.roll_up(small_need(machines=1))
         await cluster.until_configured(1)
         yield World(provider, shard, cluster, dialled)
-
-
-def broken(request: bytes, source: random.Random) -> bytes:
-    """The request cut off, with bytes changed, with noise behind it, or noise alone."""
-    match source.randrange(4):
-        case 0:
-            return request[: source.randrange(len(request))]
-        case 1:
-            return source.randbytes(source.randrange(200))
-        case 2:
-            return request + source.randbytes(source.randrange(1, 20))
-    changed = bytearray(request)
-    for _ in range(source.randrange(1, 4)):
-        changed[source.randrange(len(changed))] = source.randrange(256)
-    return bytes(changed)
 
 
 async def test_ten_thousand_broken_requests_change_nothing(world: World) -> None:
