@@ -120,9 +120,13 @@ async def test_logs_show_peers_as_addresses_and_mounts_as_directories(
 
 async def test_a_deleted_pod_comes_back_under_its_address(kubectl: Kubectl, web: list[dict[str, Any]]) -> None:
     before = web[1]
-    await kubectl("delete", "pod", "-n", "web", "web-1")
-    after = await kubectl.until(is_ready, "pod", "-n", "web", "web-1")
-    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    # kubectl's own wait may take the successor, which has the same name, for the Pod that is to go.
+    await kubectl("delete", "pod", "-n", "web", "web-1", "--wait=false")
+
+    def is_successor(pod: Any) -> bool:
+        return bool(pod["metadata"]["uid"] != before["metadata"]["uid"]) and is_ready(pod)
+
+    after = await kubectl.until(is_successor, "pod", "-n", "web", "web-1")
     assert after["status"]["podIP"] == before["status"]["podIP"]
     assert not marked(**{POD_MARKER: before["metadata"]["uid"]})
 
