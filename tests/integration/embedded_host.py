@@ -47,14 +47,15 @@ class Kubectl:
         return json.loads(await self("get", *arguments, "-o", "json"))
 
     async def until(self, condition: Callable[[Any], bool], *arguments: str, seconds: float = 30) -> Any:
-        """The objects that `get` finds, once the condition holds for them."""
+        """The objects that `get` finds, once they are there and the condition holds for them."""
         found: Any = None
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    found = await self.get(*arguments)
-                    if condition(found):
-                        return found
+                    if text := await self("get", *arguments, "-o", "json", "--ignore-not-found"):
+                        found = json.loads(text)
+                        if condition(found):
+                            return found
                     await asyncio.sleep(0.1)
         except TimeoutError:
             pytest.fail(f"not in {seconds} s: {' '.join(arguments)}; last seen: {json.dumps(found, indent=1)}")
