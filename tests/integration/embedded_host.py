@@ -12,6 +12,8 @@ import pytest_asyncio
 from scaletest import toolchain
 from scaletest.host.embedded import EmbeddedHost
 
+# Far beyond what a command takes: only a hang ends here.
+_HANG_SECONDS = 300
 HOST_TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -31,7 +33,11 @@ class Kubectl:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE if check else asyncio.subprocess.STDOUT,
         )
-        out, err = await process.communicate(stdin.encode())
+        try:
+            out, err = await asyncio.wait_for(process.communicate(stdin.encode()), _HANG_SECONDS)
+        except TimeoutError:
+            process.kill()
+            pytest.fail(f"kubectl {' '.join(arguments)}: not over after {_HANG_SECONDS} s")
         if check and process.returncode != 0:
             pytest.fail(f"kubectl {' '.join(arguments)}: {err.decode()}")
         return out.decode()
@@ -47,15 +53,14 @@ class Kubectl:
         return json.loads(await self("get", *arguments, "-o", "json"))
 
     async def until(self, condition: Callable[[Any], bool], *arguments: str, seconds: float = 30) -> Any:
-        """The objects that `get` finds, once they are there and the condition holds for them."""
+        """The objects that `get` finds, once the condition holds for them."""
         found: Any = None
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    if text := await self("get", *arguments, "-o", "json", "--ignore-not-found"):
-                        found = json.loads(text)
-                        if condition(found):
-                            return found
+                    found = await self.get(*arguments)
+                    if condition(found):
+                        return found
                     await asyncio.sleep(0.1)
         except TimeoutError:
             pytest.fail(f"not in {seconds} s: {' '.join(arguments)}; last seen: {json.dumps(found, indent=1)}")

@@ -123,10 +123,11 @@ async def test_a_deleted_pod_comes_back_under_its_address(kubectl: Kubectl, web:
     # kubectl's own wait may take the successor, which has the same name, for the Pod that is to go.
     await kubectl("delete", "pod", "-n", "web", "web-1", "--wait=false")
 
-    def is_successor(pod: Any) -> bool:
-        return bool(pod["metadata"]["uid"] != before["metadata"]["uid"]) and is_ready(pod)
+    def successors(pods: Any) -> list[Any]:
+        known = {pod["metadata"]["uid"] for pod in web}
+        return [pod for pod in pods["items"] if pod["metadata"]["uid"] not in known and is_ready(pod)]
 
-    after = await kubectl.until(is_successor, "pod", "-n", "web", "web-1")
+    [after] = successors(await kubectl.until(lambda pods: bool(successors(pods)), "pods", "-n", "web"))
     assert after["status"]["podIP"] == before["status"]["podIP"]
     assert not marked(**{POD_MARKER: before["metadata"]["uid"]})
 
