@@ -137,10 +137,10 @@ async def pre_bind(
     def seen() -> list[Object]:
         return [pod if pod["node"] else pod | {"node": bound.get(pod["uid"], "")} for pod in pods()]
 
-    while (unbound := sum(not pod["node"] for pod in seen())) and loop.time() - began < _LONGEST_SECONDS:
+    current = seen()
+    while (unbound := sum(not pod["node"] for pod in current)) and loop.time() - began < _LONGEST_SECONDS:
         if unbound < least:
             least, last_progress = unbound, loop.time()
-        current = seen()
         patience = _LAST_TENTH_SECONDS if unbound < len(current) / 10 else _PLATEAU_SECONDS
         if loop.time() - last_progress > patience:
             break
@@ -148,6 +148,7 @@ async def pre_bind(
         for pod, node in await bind_all(plan_bindings(workloads, current, nodes), nodes, bind):
             bound[uids[pod]] = node
         await asyncio.sleep(_POLL_SECONDS)
+        current = seen()
     log.info("first fill is bound", bound=len(bound), left=unbound, seconds=round(loop.time() - began, 1))
 
 

@@ -106,6 +106,15 @@ def free_addresses(count: int) -> list[str]:
     return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
+async def says_ready(metrics_address: str) -> bool:
+    """Whether a process answers, and says that it is ready."""
+    try:
+        async with aiohttp.ClientSession() as http, http.get(f"http://{metrics_address}/readyz") as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
 def assignment(domain: Domain = ZONE, shard: str = "shard-0") -> pb.AssignDomainRequest:
     return pb.AssignDomainRequest(topology_key=domain.key, topology_value=domain.value, shard_id=shard)
 
@@ -172,14 +181,7 @@ class Coordinator:
         return None
 
     async def ready(self) -> bool:
-        try:
-            async with (
-                aiohttp.ClientSession() as http,
-                http.get(f"http://{self.options.metrics_addr}/readyz") as response,
-            ):
-                return response.status == 200
-        except aiohttp.ClientError:
-            return False
+        return await says_ready(self.options.metrics_addr)
 
     def etcd(self) -> EtcdClient:
         return EtcdClient(self.options.etcd_client_addr, self.options.member_options().client_tls_dir)

@@ -21,7 +21,7 @@ from bigfleet.parentdeath import dying_with_us
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from tests import patience
-from tests.integration.coordinators import free_addresses
+from tests.integration.coordinators import free_addresses, says_ready
 from tests.integration.provider_client import fleet_of
 
 eventually = partial(patience.eventually, seconds=60)
@@ -74,14 +74,7 @@ class Process:
             await self.process.wait()
 
     async def ready(self) -> bool:
-        try:
-            async with (
-                aiohttp.ClientSession() as http,
-                http.get(f"http://{self.metrics_address}/readyz") as response,
-            ):
-                return response.status == 200
-        except aiohttp.ClientError:
-            return False
+        return await says_ready(self.metrics_address)
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the series with these labels; 0 if there is none."""

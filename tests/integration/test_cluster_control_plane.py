@@ -7,7 +7,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
 from scaletest.cluster.polling import poll
 from scaletest.model.catalog import Archetype, Size
 from scaletest.model.loadprofile import LoadProfile
+from scaletest.model.profile import DemandMode
 from tests.loopback import own_addresses
 from tests.patience import eventually
 
@@ -306,19 +307,24 @@ async def test_a_pod_that_kwok_sees_before_its_node_runs_all_the_same(client: Ku
     await eventually(partial(runs, "early"))
 
 
+def load_driver_of_six(
+    client: KubeClient, ready_file: Path, mode: DemandMode = "pod"
+) -> tuple[LoadDriver, Callable[[str], float]]:
+    """A load-driver that asks for six small replicas, and a look at its metrics."""
+    size = Size(resources={"cpu": "100m"})
+    archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
+    profile = LoadProfile(target=6, mode=mode, churn_per_minute=30, archetypes=(archetype,))
+    unused, bound_file = Path("unused"), ready_file.with_name("first-fill-bound")
+    options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, bound_file)
+    registry = CollectorRegistry()
+    return LoadDriver(client, profile, options, registry), lambda name: registry.get_sample_value(name) or 0.0
+
+
 async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
     cluster: Container, client: KubeClient, tmp_path: Path
 ) -> None:
-    size = Size(resources={"cpu": "100m"})
-    archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
-    profile = LoadProfile(target=6, churn_per_minute=30, archetypes=(archetype,))
-    unused, ready_file = Path("unused"), tmp_path / "demand-ready"
-    options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, tmp_path / "first-fill-bound")
-    registry = CollectorRegistry()
-    driver = LoadDriver(client, profile, options, registry)
-
-    def read(name: str) -> float:
-        return registry.get_sample_value(name) or 0.0
+    ready_file = tmp_path / "demand-ready"
+    driver, read = load_driver_of_six(client, ready_file)
 
     async def pods_exist() -> bool:
         pods, _ = await client.list(PODS, "default", labels="scaletest.bigfleet/workload")
@@ -357,16 +363,8 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
 
 
 async def test_demand_without_pods_is_requests_alone_and_churns_too(client: KubeClient, tmp_path: Path) -> None:
-    size = Size(resources={"cpu": "100m"})
-    archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
-    profile = LoadProfile(target=6, mode="cr", churn_per_minute=30, archetypes=(archetype,))
-    unused, ready_file = Path("unused"), tmp_path / "demand-ready"
-    options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, tmp_path / "first-fill-bound")
-    registry = CollectorRegistry()
-    driver = LoadDriver(client, profile, options, registry)
-
-    def read(name: str) -> float:
-        return registry.get_sample_value(name) or 0.0
+    ready_file = tmp_path / "demand-ready"
+    driver, read = load_driver_of_six(client, ready_file, mode="cr")
 
     async with running(driver.run()):
         await eventually(ready_file.exists)
