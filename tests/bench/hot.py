@@ -148,7 +148,7 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
     compared = [line for line in lines if line.comparison]
     regressed = [line for line in compared if line.regressed]
     if not compared:
-        yield "no baseline is stored for these shapes: `python -m tests.bench.hot --store`"
+        yield "these shapes had no baseline; --store keeps one"
         return
     time, memory = baseline.tolerance.ratio, baseline.tolerance.memory_ratio
     yield (
