@@ -117,8 +117,7 @@ def _demand(simulation: Simulation, cluster: Cluster, work: scenario.WorkloadSec
         workloads.arrive(simulation, cluster, work.name, jobs)
     else:
         random = simulation.random(f"priorities/{cluster.name}/{work.name}")
-        for index in range(work.copies):
-            name = work.name if work.copies == 1 else f"{work.name}-{index}"
+        for name in work.names():
             cluster.create(name, _maker(work, _drawn(random, mix))(name), work.replicas)
             for step in work.steps:
                 workloads.step(simulation, cluster, name, step.at_seconds, step.replicas)

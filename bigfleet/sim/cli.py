@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bigfleet.sim.play import Played, descriptions, play
-from bigfleet.sim.reading import ScenarioError
+from bigfleet.sim.coded import CODED
+from bigfleet.sim.play import Played, descriptions, is_file, play
+from bigfleet.sim.reading import SHIPPED, ScenarioError
 from bigfleet.sim.report import check_lines, report_lines
 
 # Traces that a run must repeat byte by byte.
@@ -31,7 +32,11 @@ def run(arguments: Sequence[str]) -> int:
         return _USAGE
     except BrokenPipeError:
         return _OK  # the reader has seen enough
+    except OSError as error:  # a file's own errors have been told with its name: this is stdout
+        _say(f"fauxctl: the output cannot be written: {error.strerror}")
+        return _USAGE
     except KeyboardInterrupt:
+        _say("fauxctl: interrupted")
         return 130
     return code
 
@@ -52,51 +57,67 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("name", metavar="NAME|FILE.yaml")
     one.add_argument("-o", "--output", choices=("trace", "text", "json"), default="trace", help="what stdout gets")
     one.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the run")
-    one.add_argument("--seed", type=int, help="another history of the same scenario")
+    one.add_argument("--seed", type=_seed, help="another history of the same scenario")
     add("run-all", _run_all, "run every scenario that ships")
     record = add("record", _record, "run a scenario and keep its trace as the golden one")
-    record.add_argument("name")
-    record.add_argument("path", nargs="?", type=Path, help="default: tests/golden/sim/NAME.jsonl")
+    record.add_argument("name", metavar="NAME|FILE.yaml")
+    record.add_argument(
+        "path", nargs="?", type=Path, help="default: tests/golden/sim/NAME.jsonl, or FILE.jsonl beside the file"
+    )
     verify = add("verify", _verify, "run scenarios and compare their traces with the golden ones, byte by byte")
-    verify.add_argument("names", nargs="*", metavar="NAME", help="default: all that ship")
+    verify.add_argument("names", nargs="*", metavar="NAME|FILE.yaml", help="default: all that ship")
     soak = add("soak", _soak, "a long run with churn and faults; nothing may leak or get stuck")
-    soak.add_argument("--cycles", type=int, default=10_000)
-    soak.add_argument("--seed", type=int, default=1)
+    soak.add_argument("--cycles", type=int, default=10_000, help="with churn and faults; then it comes to rest")
+    soak.add_argument("--seed", type=_seed, default=1)
     return parser
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
 
 
 def _list(_options: argparse.Namespace) -> int:
     known = descriptions()
     width = max(map(len, known))
     for name, description in known.items():
-        _print(f"{name:<{width}}  {description}\n")
+        _print(f"{name:<{width}}  {description}{' (scripted)' if name in CODED else ''}\n")
     return _OK
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.name in CODED and (options.output != "trace" or options.picture):
+        raise ScenarioError(f"{options.name} is scripted: it has a trace, and neither a report nor a picture")
+    if options.picture:
+        _refuse_picture(options.picture)
     played = play(options.name, options.seed, _Progress(options.name))
     if options.picture:
         _draw(played, options.picture)
-    if options.output == "trace":
+    if played.report is None or options.output == "trace":
         _print(played.trace)
-    elif played.report is None:
-        raise ScenarioError(f"{played.name} is scripted and has no report: its trace says it all")
+        _say("\n".join(check_lines(played.checks)))
     elif options.output == "json":
         _print(json.dumps(played.report.document, indent=2) + "\n")
     else:
         _print("\n".join(report_lines(played.report)) + "\n")
-    if options.output == "trace":
-        _say("\n".join(check_lines(played.checks)))
     _say("PASS" if played.passed else "FAIL")
     return _OK if played.passed else _FAILED
+
+
+def _refuse_picture(path: Path) -> None:
+    """Before the run: nobody wants to learn of it afterwards."""
+    if path.suffix.lower() != ".svg":
+        raise ScenarioError(f"--picture {path}: it is an SVG, and should be called so: {path.with_suffix('.svg')}")
+    if not path.parent.is_dir():
+        raise ScenarioError(f"--picture {path}: there is no folder {path.parent}")
 
 
 def _draw(played: Played, path: Path) -> None:
     from bigfleet.sim.picture import draw
 
-    if played.report is None:
-        raise ScenarioError(f"{played.name} is scripted: there is nothing to draw")
-    _write(path, draw(played.report))
+    if played.report:
+        _write(path, draw(played.report))
 
 
 def _run_all(_options: argparse.Namespace) -> int:
@@ -120,7 +141,9 @@ def _record(options: argparse.Namespace) -> int:
     if not played.passed:
         _say(f"fauxctl: {played.name} breaks its promises; nothing was recorded")
         return _FAILED
-    path = options.path or _golden(played.name)
+    path = options.path or _golden(options.name)
+    if not path.parent.is_dir():
+        raise ScenarioError(f"{path}: there is no folder {path.parent}")
     _write(path, played.trace)
     _say(f"recorded {played.trace.count(chr(10))} lines in {path}")
     return _OK
@@ -129,22 +152,22 @@ def _record(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     good = True
     for name in options.names or descriptions():
-        problem = _difference(play(name, progress=_Progress(name)))
+        problem = _difference(name, play(name, progress=_Progress(name)))
         good &= not problem
         _print(f"{'FAIL' if problem else 'PASS'}  {name}{'  ' + problem if problem else ''}\n")
     return _OK if good else _FAILED
 
 
-def _difference(played: Played) -> str:
+def _difference(name: str, played: Played) -> str:
     """What is wrong with a run, in one sentence; empty if nothing is."""
     broken = [check.text for check in played.checks if not check.holds]
     if broken:
         return f"does not hold: {broken[0]}"
-    path = _golden(played.name)
+    path = _golden(name)
     try:
         golden = path.read_text()
     except OSError:
-        return f"has no golden trace; `fauxctl record {played.name}` makes one"
+        return f"has no golden trace; `fauxctl record {name}` makes one"
     if golden == played.trace:
         return ""
     pairs = zip(golden.splitlines(), played.trace.splitlines(), strict=False)
@@ -163,12 +186,15 @@ def _soak(options: argparse.Namespace) -> int:
 
 
 def _golden(name: str) -> Path:
-    return GOLDEN / f"{name}.jsonl"
+    """Where the golden trace is: that of somebody's own file beside it, whatever name the file gives itself."""
+    path = Path(name)
+    if is_file(name) and path.resolve().parent != SHIPPED:
+        return path.with_suffix(".jsonl")
+    return GOLDEN / f"{path.stem}.jsonl"
 
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from error

@@ -53,7 +53,7 @@ class Script:
 
     def kinds(self) -> dict[str, int]:
         """What the last cycle did."""
-        return {kind: number for kind in ActionKind if (number := sum(a.kind is kind for a in self.taken))}
+        return {kind.value: number for kind in ActionKind if (number := sum(a.kind is kind for a in self.taken))}
 
     def _note(self, _decisions: Decisions, taken: Sequence[Action]) -> None:
         self.taken = taken

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions, Fleet
+from bigfleet.engine.kernels import kernels
 from bigfleet.shard.holds import Holds
 from bigfleet.shard.machines import Disguises, Machines
 from bigfleet.shard.needs import NeedsTable, Verdict
@@ -23,6 +24,7 @@ class Decider:
         self._clock = clock
         # How long each decision took by the wall's clock.
         self.milliseconds: list[float] = []
+        kernels()  # loading them belongs to no decision
         self.restart([])
 
     def restart(self, machines: Iterable[Machine]) -> None:

@@ -29,10 +29,12 @@ def lose_at(
 ) -> None:
     """At once: a share of the machines that serve a cluster, or a number of them, break or vanish."""
     random = simulation.random(f"lose/{when:g}")
+    simulation.struck.setdefault(when, 0)
 
     def strike() -> None:
         serving = _serving(simulation, selected)
         count = min(len(serving), number or round(share * len(serving)))
+        simulation.struck[when] += count
         for machine_id in random.sample(serving, count):
             if vanish:
                 simulation.provider.vanish(machine_id)

@@ -1,14 +1,18 @@
 """A run as one picture: machines, Pods, actions, shortfalls and cost over the same time, as self-contained SVG."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 
 from bigfleet.sim.recorder import Sample
 from bigfleet.sim.report import Report
 
 _WIDTH, _LEFT, _RIGHT = 960, 76, 24
-_PANEL, _GAP, _HEAD, _FOOT = 150, 58, 96, 44
+_PANEL, _GAP, _FOOT = 150, 58, 44
+_FIRST_LINE, _LINE, _HEAD_CHARACTERS = 30, 18, 130
+# Above the first panel, for the names of faults.
+_MARK_ROOM = 24
 _PLOT = _WIDTH - _LEFT - _RIGHT
 _TICKS = 4
 _BARS = 80
@@ -33,6 +37,7 @@ _ACTIONS = {
     "Reclaim": "#e39b3b",
     "Delete": "#8a8f94",
 }
+_HELD, _BROKEN = "#3d7f4c", "#c0392b"
 INK, SOFT, GRID = "#20262c", "#68727c", "#e3e6e9"
 
 
@@ -47,17 +52,48 @@ def draw(report: Report) -> str:
     ]
     if any(sample.usd_per_hour for sample in samples):
         panels.append(_lines("USD per hour", samples, end, {"price of what is held": ("#3d7f4c", _price)}))
-    height = _HEAD + len(panels) * (_PANEL + _GAP) - _GAP + _FOOT
-    held = sum(check.holds for check in report.checks)
-    verdict = f"{held} of {len(report.checks)} expectations hold · seed {report.document['seed']}"
+    head = [(f'font-size="18" font-weight="600" fill="{INK}"', report.name)]
+    head += [(f'font-size="12" fill="{SOFT}"', line) for line in wrap(report.description, _HEAD_CHARACTERS)]
+    head += [(f'font-size="12" fill="{colour}"', line) for colour, line in _verdict(report)]
     body = [
-        f'<text x="{_LEFT}" y="30" font-size="18" font-weight="600" fill="{INK}">{escape(report.name)}</text>',
-        f'<text x="{_LEFT}" y="50" font-size="12" fill="{SOFT}">{escape(report.description)} · {verdict}</text>',
+        f'<text x="{_LEFT}" y="{_FIRST_LINE + _LINE * number}" {style}>{escape(text)}</text>'
+        for number, (style, text) in enumerate(head)
     ]
+    first = _FIRST_LINE + _LINE * len(head) + _GAP - _LINE + _MARK_ROOM * bool(report.marks)
+    height = first + len(panels) * (_PANEL + _GAP) - _GAP + _FOOT
+    body.append(_marks(report.marks, end, first, height - _FOOT))
     for index, panel in enumerate(panels):
-        body.append(f'<g transform="translate(0,{_HEAD + index * (_PANEL + _GAP)})">{panel}</g>')
+        body.append(f'<g transform="translate(0,{first + index * (_PANEL + _GAP)})">{panel}</g>')
     body.append(_time_axis(end, height - _FOOT))
     return document(report.name, _WIDTH, height, "".join(body))
+
+
+def _verdict(report: Report) -> Iterator[tuple[str, str]]:
+    """(colour, line): how many promises hold, and each that does not."""
+    broken = [check for check in report.checks if not check.holds]
+    held = len(report.checks) - len(broken)
+    word = "FAIL" if broken else "PASS"
+    yield (
+        (_BROKEN if broken else _HELD),
+        f"{word}: {held} of {len(report.checks)} expectations hold · seed {report.document['seed']}",
+    )
+    for check in broken:
+        yield _BROKEN, f"✗ {check.text}: {check.seen}"
+
+
+def _marks(marks: Sequence[tuple[float, str]], end: float, top: int, bottom: int) -> str:
+    """A line through all panels for each fault; its name stands above, on one of two rows."""
+    drawn = []
+    for number, (at, label) in enumerate(sorted(marks)):
+        if at > end:
+            continue
+        x, row = _x(at, end), top - _GAP // 2 - _MARK_ROOM + 12 * (number % 2)
+        anchor = "end" if at > 0.8 * end else "start"
+        drawn.append(
+            f'<line x1="{x}" x2="{x}" y1="{row + 3}" y2="{bottom}" stroke="{_BROKEN}" stroke-dasharray="2 3"/>'
+            f'<text x="{x}" y="{row}" font-size="10" text-anchor="{anchor}" fill="{_BROKEN}">{escape(label)}</text>'
+        )
+    return "".join(drawn)
 
 
 def document(title: str, width: int, height: int, body: str) -> str:

@@ -1,6 +1,6 @@
 """Runs a scenario by name or file: world, trace, checks, report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from bigfleet.sim.checks import Check
 from bigfleet.sim.coded import CODED
 from bigfleet.sim.reading import SHIPPED, ScenarioError, read_scenario, shipped_names
 from bigfleet.sim.report import Report, report_of
-from bigfleet.sim.scenario import Expectations, Scenario
+from bigfleet.sim.scenario import Expectations, Fault, Scenario, Window
 from bigfleet.sim.simulation import Simulation
 from bigfleet.sim.trace import Trace
 
@@ -38,15 +38,22 @@ def descriptions() -> dict[str, str]:
     return {name: coded.description for name, coded in CODED.items()} | shipped
 
 
+def is_file(name: str) -> bool:
+    """Whether this is somebody's own scenario, and no name of one that ships."""
+    return name.lower().endswith((".yaml", ".yml"))
+
+
 def play(name: str, seed: int | None = None, progress: Progress = lambda _done, _all: None) -> Played:
     """Run a shipped scenario, or the one in a file whose name ends in .yaml; raises ScenarioError."""
     if name in CODED:
+        if seed is not None:
+            raise ScenarioError(f"{name} is scripted: it goes one way only, whatever the seed")
         script = CODED[name].play()
         script.trace.end(script.shard)
         return Played(name, script.trace.text, tuple(script.checks))
     if name in shipped_names():
         return play_scenario(read_scenario(SHIPPED / f"{name}.yaml"), seed, progress)
-    if name.endswith((".yaml", ".yml")):
+    if is_file(name):
         return play_scenario(read_scenario(Path(name)), seed, progress)
     raise ScenarioError(f"there is no scenario {name!r}; `fauxctl list` names them, a file ends in .yaml")
 
@@ -68,13 +75,26 @@ def play_scenario(scenario: Scenario, seed: int | None = None, progress: Progres
     simulation.run()
     trace.end(simulation.shard)
     checks = tuple(_checks(simulation, scenario.expect))
-    return Played(scenario.name, trace.text, checks, report_of(scenario.name, scenario.description, simulation, checks))
+    marks = tuple(mark for fault in scenario.faults for mark in _marks(fault))
+    report = report_of(scenario.name, scenario.description, simulation, checks, marks)
+    return Played(scenario.name, trace.text, checks, report)
+
+
+def _marks(fault: Fault) -> Iterator[tuple[float, str]]:
+    """When a fault comes, and when it is over."""
+    if isinstance(fault, Window):
+        yield fault.from_seconds, fault.kind
+        yield fault.to_seconds, f"{fault.kind} ends"
+    else:
+        yield fault.at_seconds, fault.kind
 
 
 def _checks(simulation: Simulation, expect: Expectations) -> list[Check]:
     recorder, end = simulation.recorder, simulation.seconds
     problems = simulation.problems()
     checks = [Check("no machine leaks", not problems, "; ".join(problems) or "none")]
+    for when, hit in sorted(simulation.struck.items()):
+        checks.append(Check(f"the storm at {when:g} s hits machines", hit > 0, f"{hit}"))
     if expect.no_shortfall_from_seconds is not None:
         start = expect.no_shortfall_from_seconds
         worst = recorder.worst_shortfall(start, end)

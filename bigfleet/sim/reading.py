@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from bigfleet.sim.scenario import Scenario
 
 SHIPPED = Path(__file__).parent / "scenarios"
-_LONGEST_LIST = 5
+_LONGEST_LIST = 20
 
 
 class ScenarioError(Exception):
@@ -44,7 +44,7 @@ def read_scenario(path: Path) -> Scenario:
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path}: {error}") from error
     except ValidationError as error:
-        problems = [_sentence(path, root, dict(problem)) for problem in error.errors()]
+        problems = [_sentence(path, root, problem) for problem in _causes(error)]
         rest = len(problems) - _LONGEST_LIST
         more = [f"and {rest} more"] if rest > 0 else []
         raise ScenarioError("\n".join([*problems[:_LONGEST_LIST], *more])) from error
@@ -53,14 +53,31 @@ def read_scenario(path: Path) -> Scenario:
     return scenario
 
 
+def _causes(error: ValidationError) -> list[dict[str, Any]]:
+    """What is wrong, without what follows from it: a list whose only item is bad counts as empty, too."""
+    problems: list[dict[str, Any]] = [dict(problem) for problem in error.errors()]
+    return [
+        problem
+        for problem in problems
+        if problem["type"] != "too_short"
+        or not any(other["loc"][: len(problem["loc"])] == problem["loc"] for other in problems if other is not problem)
+    ]
+
+
 def _sentence(path: Path, root: yaml.Node, problem: dict[str, Any]) -> str:
     keys = _keys(root, problem["loc"], problem["type"])
     where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
     message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        message = "unknown field" + _suggestion(keys)
+        message = "unknown field" + _suggestion(problem["loc"])
     elif problem["type"] == "missing":
         message = "is missing"
+    elif problem["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        message = "must be a mapping of names to values"
+    elif problem["type"] == "union_tag_invalid":
+        message = f"there is no kind {problem['ctx']['tag']!r}; there are {problem['ctx']['expected_tags']}"
+    elif problem["type"] == "union_tag_not_found":
+        message = "kind is missing"
     return f"{path}:{_line(root, keys)}: {where + ': ' if where else ''}{message}"
 
 
@@ -101,19 +118,27 @@ def _line(root: yaml.Node, keys: Sequence[str | int]) -> int:
     return line + 1
 
 
-def _suggestion(keys: Sequence[str | int]) -> str:
-    close = difflib.get_close_matches(str(keys[-1]), sorted(_aliases(Scenario)), n=1)
+def _suggestion(location: Sequence[str | int]) -> str:
+    """The field of that very section whose name is closest."""
+    models: list[type[BaseModel]] = [Scenario]
+    for part in location[:-1]:
+        if isinstance(part, int):
+            continue
+        inner = [found for model in models for field in _named(model, part) for found in _models(field)]
+        # The tag of a union stands in the location, but is no field: it tells which of its sections is meant.
+        models = inner or [model for model in models if _tag(model) == part]
+    names = sorted({field.alias or "" for model in models for field in model.model_fields.values()})
+    close = difflib.get_close_matches(str(location[-1]), names, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _aliases(model: type[BaseModel]) -> set[str]:
-    """Every field name that a scenario may contain, at any depth."""
-    found: set[str] = set()
-    for field in model.model_fields.values():
-        found.add(field.alias or "")
-        for inner in _models(field):
-            found |= _aliases(inner)
-    return found
+def _named(model: type[BaseModel], alias: str) -> list[FieldInfo]:
+    return [field for field in model.model_fields.values() if field.alias == alias]
+
+
+def _tag(model: type[BaseModel]) -> str:
+    kind = model.model_fields.get("kind")
+    return str(get_args(kind.annotation)[0]) if kind else ""
 
 
 def _models(field: FieldInfo) -> list[type[BaseModel]]:

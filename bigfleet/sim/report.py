@@ -23,9 +23,17 @@ class Report:
     document: dict[str, Any]
     samples: tuple[Sample, ...]
     checks: tuple[Check, ...]
+    # What was done to the fleet, and when.
+    marks: tuple[tuple[float, str], ...] = ()
 
 
-def report_of(name: str, description: str, simulation: Simulation, checks: tuple[Check, ...]) -> Report:
+def report_of(
+    name: str,
+    description: str,
+    simulation: Simulation,
+    checks: tuple[Check, ...],
+    marks: tuple[tuple[float, str], ...] = (),
+) -> Report:
     recorder, shard = simulation.recorder, simulation.shard
     clusters = simulation.clusters.values()
     configured = [s.states.get(MachineState.CONFIGURED.label, 0) for s in recorder.samples]
@@ -57,7 +65,7 @@ def report_of(name: str, description: str, simulation: Simulation, checks: tuple
         "decisionMilliseconds": _spread(simulation.decider.milliseconds),
         "checks": [{"text": check.text, "holds": check.holds, "seen": check.seen} for check in checks],
     }
-    return Report(name, description, document, tuple(recorder.samples), checks)
+    return Report(name, description, document, tuple(recorder.samples), checks, marks)
 
 
 def report_lines(report: Report) -> list[str]:
@@ -66,7 +74,7 @@ def report_lines(report: Report) -> list[str]:
     pods, machines, short = d["pods"], d["machines"], d["shortfalls"]
     clusters = "1 cluster" if d["clusters"] == 1 else f"{d['clusters']:,} clusters"
     states = ", ".join(f"{count:,} {state}" for state, count in machines.items() if state not in ("total", "lost"))
-    done = ", ".join(f"{count:,} {kind}s" for kind, count in d["actions"].items() if count) or "none"
+    done = ", ".join(f"{count:,} {kind}{'s'[: count != 1]}" for kind, count in d["actions"].items() if count) or "none"
     return [
         f"{report.name}: {report.description}",
         "",
@@ -100,7 +108,9 @@ def _spread(values: list[float]) -> dict[str, float]:
 def _spread_text(spread: dict[str, float], unit: str) -> str:
     if not spread["count"]:
         return "none"
-    return (
-        f"p50 {spread['p50']:.3g} {unit}, p99 {spread['p99']:.3g} {unit}, max {spread['max']:.3g} {unit} "
-        f"({spread['count']:,})"
-    )
+    figures = ", ".join(f"{name} {_three_digits(spread[name])} {unit}" for name in ("p50", "p99", "max"))
+    return f"{figures} ({spread['count']:,})"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -14,12 +14,20 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 ActionName = Literal["Bootstrap", "Provision", "Preempt", "Reclaim", "Delete"]
 
 
-def _is_quantity(text: str) -> str:
-    parse_milli(text)
+# In thousandths: 100 TB of memory. Sums of them must stay far below 2**63.
+_MOST_MILLI = 10**17
+
+
+def _is_amount(text: str) -> str:
+    milli = parse_milli(text)
+    if milli <= 0:
+        raise ValueError("must be above 0; leave out what is not asked for or not there")
+    if milli > _MOST_MILLI:
+        raise ValueError("must be at most 100T")
     return text
 
 
-Quantities = Annotated[dict[str, Annotated[str, AfterValidator(_is_quantity)]], Field(min_length=1)]
+Quantities = Annotated[dict[str, Annotated[str, AfterValidator(_is_amount)]], Field(min_length=1)]
 
 
 class Document(BaseModel):
@@ -184,6 +192,10 @@ class WorkloadSection(Document):
             raise ValueError("a gang has no spread, ramp or steps")
         return self
 
+    def names(self) -> list[str]:
+        """What its controllers are called; jobs get names of their own."""
+        return [self.name] if self.copies == 1 else [f"{self.name}-{index}" for index in range(self.copies)]
+
 
 class ClusterSection(Document):
     """`count` clusters of one shape, called `<name>-<i>`; one alone is called `<name>`."""
@@ -191,6 +203,15 @@ class ClusterSection(Document):
     name: Name
     count: Annotated[int, Field(gt=0, le=10_000)] = 1
     workloads: tuple[WorkloadSection, ...] = ()
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        seen: set[str] = set()
+        for name in (name for workload in self.workloads for name in workload.names()):
+            if name in seen:
+                raise ValueError(f"two workloads are called {name}")
+            seen.add(name)
+        return self
 
     def names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{index}" for index in range(self.count)]
@@ -303,6 +324,16 @@ class Bound(Document):
     at_least: Annotated[int, Field(ge=0)] = 0
     at_most: Annotated[int, Field(ge=0)] | None = None
 
+    @model_validator(mode="after")
+    def _can_be_broken(self) -> Self:
+        if not self.at_least and self.at_most is None:
+            raise ValueError("give atLeast or atMost: anything else always holds")
+        if self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError("atLeast is above atMost")
+        if self.to_seconds is not None and self.from_seconds >= self.to_seconds:
+            raise ValueError("fromSeconds must be below toSeconds")
+        return self
+
 
 class Expectations(Document):
     """What must come true. That no machine leaks is always expected."""
@@ -348,9 +379,45 @@ class Scenario(Document):
         for field, name in wanted:
             if name not in names:
                 raise ValueError(f"{field}: there is no cluster {name!r}; there are {', '.join(sorted(names)[:10])}")
+        self._in_time()
+        self._in_place()
         offered = {dimension for section in self.machines for dimension in section.allocatable}
         for section in self.clusters:
             for workload in section.workloads:
                 if missing := workload.pod.keys() - offered:
                     raise ValueError(f"{section.name}/{workload.name}: no machine offers {min(missing)}")
         return self
+
+    def _in_time(self) -> None:
+        """Nothing is left to a time that never comes: it would be passed over in silence."""
+        times = [(f"faults[{index}]", _start(fault)) for index, fault in enumerate(self.faults)]
+        for section in self.clusters:
+            for workload in section.workloads:
+                where = f"{section.name}/{workload.name}"
+                times += [(f"{where}: steps", step.at_seconds) for step in workload.steps]
+                times += [(f"{where}: ramp", workload.ramp.from_seconds)] if workload.ramp else []
+        times += [("expect.noShortfallFromSeconds", self.expect.no_shortfall_from_seconds or 0.0)]
+        times += [(f"expect.actions[{index}]", bound.from_seconds) for index, bound in enumerate(self.expect.actions)]
+        for field, seconds in times:
+            if seconds >= self.duration_seconds:
+                raise ValueError(f"{field}: {seconds:g} s is not before the end, at {self.duration_seconds:g} s")
+
+    def _in_place(self) -> None:
+        """Every fault names places that there are."""
+        known = {
+            "instanceTypes": {section.instance_type for section in self.machines},
+            "zones": {zone for section in self.machines for zone in section.zones},
+        }
+        for index, fault in enumerate(self.faults):
+            if isinstance(fault, LoseFault | StockoutFault):
+                named = {"instanceTypes": fault.where.instance_types, "zones": fault.where.zones}
+                for field, values in named.items():
+                    for value in set(values) - known[field]:
+                        there = ", ".join(sorted(known[field])[:10])
+                        raise ValueError(
+                            f"faults[{index}].where.{field}: no machine is of {value!r}; there are {there}"
+                        )
+
+
+def _start(fault: Fault) -> float:
+    return fault.from_seconds if isinstance(fault, Window) else fault.at_seconds

@@ -45,6 +45,8 @@ class Simulation:
         self.clusters = {name: Cluster(name, self.timeline, dimensions, model.cluster) for name in clusters}
         self.decider = Decider(model.engine, model.guard, lambda: self.timeline.now)
         self.shard = Shard(self.timeline, self.provider, self.decider, model.shard)
+        # Machines that each storm hit, by its time: one that hits nothing proves nothing.
+        self.struck: dict[float, int] = {}
         # Hears of each roll-up that said something new: (cluster, rows).
         self.on_rollup: Callable[[str, int], None] = lambda _cluster, _rows: None
         self.recorder = Recorder(self.timeline, self.shard, self.provider, self.clusters, max(1.0, seconds / _SAMPLES))

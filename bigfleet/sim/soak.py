@@ -53,8 +53,9 @@ def soak(cycles: int, seed: int = 1, progress: Callable[[float, float], None] = 
         machine_id, state = min(unsettled.items())
         problems.append(f"{len(unsettled)} machines are not at rest at the end: {machine_id} is {state}")
     actions = ", ".join(f"{n:,} {kind}s" for kind, n in simulation.recorder.actions.items())
+    at_rest = simulation.shard.cycles - cycles
     summary = (
-        f"{simulation.shard.cycles:,} cycles, seed {seed}: {actions}; {simulation.provider.lost:,} machines lost",
+        f"{cycles:,} cycles and {at_rest} at rest, seed {seed}: {actions}; {simulation.provider.lost:,} machines lost",
         *(f"✗ {problem}" for problem in problems or ()),
         *(() if problems else ("✓ no machine leaked, none is on its way or broken for ever",)),
     )

@@ -79,7 +79,7 @@ def list_profiles(output: OutputOption = "text") -> None:
         return [f"{profile['machines']:,}", f"{profile['pods']:,}", format_duration(profile["soakSeconds"])]
 
     entries = sorted(_entries("profile", entry, output), key=lambda profile: profile.get("machines", 0))
-    _show(entries, ["machines", "Pods", "soak"], figures, output)
+    _show(entries, ["scale.machines", "Pods", "soak"], figures, output)
 
 
 def list_substrates(output: OutputOption = "text") -> None:

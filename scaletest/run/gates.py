@@ -104,7 +104,7 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
     if gate.skip and seen == 0:
         return "skipped", gate.skip
     if value is None:
-        return "no-data", "Prometheus has no value for it"
+        return "no-data", "there is no value for it"
     if gate.count and (seen is None or seen < min_observations):
         return "no-data", f"{seen or 0} observations, {min_observations} are needed to judge"
     if reading.ceiling is not None and value >= reading.ceiling:

@@ -126,5 +126,7 @@ def _machine_to_wire(machine: Machine) -> WireMachine:
 
 
 if __name__ == "__main__":
+    if unknown := set(sys.argv[1:]) - SHAPES.keys():
+        sys.exit(f"there is no shape {', '.join(sorted(unknown))}; there are {', '.join(SHAPES)}")
     for name in sys.argv[1:] or _SHAPES:
         measure(SHAPES[name])

@@ -107,8 +107,11 @@ def _run_tests(killers: Sequence[str], package: Path) -> int:
 def main(parts: Sequence[str]) -> int:
     from tests.mutants.table import MUTANTS
 
-    prepare()
     mutants = [mutant for mutant in MUTANTS if not parts or any(part in mutant.name for part in parts)]
+    if not mutants:
+        print(f"no mutant's name contains {' or '.join(parts)}; there are {len(MUTANTS)} in tests/mutants/table.py")
+        return 2
+    prepare()
     if not unmutated_pass(mutant.killer for mutant in mutants):
         print("the killers fail on the engine as it is")
         return 1

@@ -33,7 +33,7 @@ def test_a_p99_of_many_is_shown_as_such() -> None:
 
 def test_what_was_not_measured_says_why() -> None:
     lines = shown({}, Outcome())
-    assert any(line.lstrip().startswith("?") and "no-data: Prometheus has no value" in line for line in lines)
+    assert any(line.lstrip().startswith("?") and "no-data: there is no value" in line for line in lines)
 
 
 def test_the_verdict_names_its_exit_code_and_every_reason() -> None:

@@ -96,7 +96,7 @@ def test_profiles_shows_a_table_by_size(run) -> None:  # type: ignore[no-untyped
     code, out, _ = run("profiles")
     assert code == 0
     title, *rows = out.splitlines()
-    assert title.split() == ["name", "machines", "Pods", "soak", "description"]
+    assert title.split() == ["name", "scale.machines", "Pods", "soak", "description"]
     smoke = next(row for row in rows if row.startswith("smoke "))
     assert smoke.split()[1:4] == ["20", "80", "1m00s"]
     assert smoke.index("The thread") == title.index("description")

@@ -137,7 +137,7 @@ def real_summary() -> dict[str, Any]:
     facts.informational = {"machinesLost": 17.0}
     facts.snapshot = {"blocks": 1, "series": 10, "samples": 1000, "bytes": 4096}
     outcome = Outcome()
-    outcome.add(5, "loadgenPodsActive: Prometheus has no value for it")
+    outcome.add(5, "loadgenPodsActive: there is no value for it")
     return summarise(facts, outcome)
 
 

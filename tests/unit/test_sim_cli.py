@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,10 +54,49 @@ def test_record_then_verify(
     assert f"differs from {golden} at line 3" in capsys.readouterr().out
 
 
+def test_the_golden_trace_of_somebodys_own_file_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the file calls itself: `steady` ships, and keeps its own."""
+    monkeypatch.setattr(cli, "GOLDEN", tmp_path / "shipped")
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "{name: steady, description: d, durationSeconds: 60, "
+        "machines: [{name: a, count: 1, instanceType: t, allocatable: {cpu: 1}}], clusters: [{name: c}]}"
+    )
+    assert cli.run(["verify", str(mine)]) == 1
+    assert f"`fauxctl record {mine}` makes one" in capsys.readouterr().out
+    assert cli.run(["record", str(mine)]) == 0
+    assert (tmp_path / "mine.jsonl").exists()
+    assert cli.run(["verify", str(mine)]) == 0
+
+
+def test_a_storm_that_hits_nothing_breaks_a_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "idle.yaml"
+    path.write_text(
+        "{name: idle, description: d, durationSeconds: 60, faults: [{kind: lose, atSeconds: 30, number: 3}], "
+        "machines: [{name: a, count: 1, instanceType: t, allocatable: {cpu: 1}}], clusters: [{name: c}]}"
+    )
+    assert cli.run(["run", str(path)]) == 1
+    assert "✗ the storm at 30 s hits machines  0" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert cli.run(["list"]) == 2
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+    assert capsys.readouterr().err == "fauxctl: the output cannot be written: No space left on device\n"
+
+
 def test_record_can_write_elsewhere(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "trace.jsonl"
+    path = tmp_path / "trace.jsonl"
     assert cli.run(["record", "drain-failure-withdrawal", str(path)]) == 0
     assert path.read_text().count("\n") == 4
+    assert cli.run(["record", "drain-failure-withdrawal", str(tmp_path / "typo" / "trace.jsonl")]) == 2
+    assert not (tmp_path / "typo").exists()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +104,11 @@ def test_record_can_write_elsewhere(tmp_path: Path) -> None:
     [
         (["run", "nothing"], "there is no scenario 'nothing'"),
         (["run", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
-        (["run", "withdrawal", "-o", "json"], "withdrawal is scripted and has no report"),
+        (["run", "withdrawal", "-o", "json"], "withdrawal is scripted: it has a trace, and neither a report"),
+        (["run", "withdrawal", "--picture", "x.svg"], "withdrawal is scripted: it has a trace, and neither a report"),
+        (["run", "withdrawal", "--seed", "7"], "withdrawal is scripted: it goes one way only"),
+        (["run", "steady", "--picture", "x.png"], "--picture x.png: it is an SVG, and should be called so: x.svg"),
+        (["run", "steady", "--picture", "nowhere/x.svg"], "--picture nowhere/x.svg: there is no folder nowhere"),
         (["soak", "--cycles", "0"], "--cycles must be at least 1"),
     ],
 )
