@@ -16,7 +16,8 @@ _NAME = re.compile(r"^[0-9A-Za-z-]+$")
 class SnapshotsOptions:
     """Where to listen and what to serve."""
 
-    listen: str
+    # `host:port`, each of them.
+    listen: tuple[str, ...]
     # Prometheus writes its snapshots here: `<tsdb>/snapshots`.
     directory: Path
     tls_dir: Path
@@ -38,9 +39,11 @@ async def serve(options: SnapshotsOptions) -> None:
     app.add_routes([web.get("/snapshots/{name}.tar.gz", fetch)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    host, _, port = options.listen.rpartition(":")
+    tls = _require_client_certificate(options.tls_dir)
     try:
-        await web.TCPSite(runner, host, int(port), ssl_context=_require_client_certificate(options.tls_dir)).start()
+        for address in options.listen:
+            host, _, port = address.rpartition(":")
+            await web.TCPSite(runner, host, int(port), ssl_context=tls).start()
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

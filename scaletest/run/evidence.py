@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from scaletest.errors import ScaletestError
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.run.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
 _LOG_LINES = 400
@@ -63,7 +63,7 @@ async def _download(url: str, tls_dir: Path, target: Path) -> None:
     partial = target.with_suffix(".partial")
     async with (
         httpx.AsyncClient(verify=tls, timeout=_DOWNLOAD_SECONDS, trust_env=False) as http,
-        http.stream("GET", url) as answer,
+        http.stream("GET", url, extensions={"sni_hostname": SERVER_NAME}) as answer,
     ):
         answer.raise_for_status()
         with partial.open("wb") as file:

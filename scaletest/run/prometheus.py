@@ -12,8 +12,11 @@ from typing import Any
 import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
+from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+# What the certificate of its pod says, whatever address leads there: a pod's own, or this end of a port-forward.
+SERVER_NAME = "prometheus.bigfleet"
 _QUERY_SECONDS = 5
 _SNAPSHOT_SECONDS = 120
 # BigFleet is scraped as often.
@@ -36,6 +39,13 @@ class PrometheusUnreachable(Exception):
     """Prometheus did not answer, or refused the query."""
 
 
+class _NamedServer(HTTPAdapter):
+    """Goes to any address, and talks there to `SERVER_NAME` only."""
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, **options, server_hostname=SERVER_NAME, assert_hostname=SERVER_NAME)
+
+
 class Prometheus:
     """Asks over TLS with the runner's own certificate; a replay needs none. Its library blocks, hence the threads."""
 
@@ -51,6 +61,8 @@ class Prometheus:
         self._connection = PrometheusConnect(
             url=url, session=session, retry=Retry(total=0), timeout=_QUERY_SECONDS, method="POST"
         )
+        if tls_dir:
+            session.mount(url, _NamedServer())
 
     async def samples(self, query: str, at: float | None = None) -> list[Sample]:
         """All series of an instant query, NaN and infinities included."""

@@ -173,7 +173,7 @@ def test_peers_stand_in_environment_variables_and_nowhere_else(variant: str) -> 
 
 
 # Where `kubectl port-forward` arrives (ADR-0014); the runner switches it off on the embedded host.
-OWN_LOOPBACK = "--web.listen-address=127.0.0.1:9090"
+OWN_LOOPBACK = {"--web.listen-address=127.0.0.1:9090", "--listen=127.0.0.1:9091"}
 
 
 def binds(container: Object, port: int) -> bool:
@@ -186,7 +186,7 @@ def binds(container: Object, port: int) -> bool:
 def test_every_process_binds_the_pods_own_address(variant: str) -> None:
     for pod in pods_of(variant).values():
         for container in pod.all_containers:
-            arguments = set(container.get("args", [])) - {OWN_LOOPBACK}
+            arguments = set(container.get("args", [])) - OWN_LOOPBACK
             assert not [one for one in arguments if re.search(r"=[^$]*:\d+$", one)]
             assert "0.0.0.0" not in str(arguments)
             ports = [port["containerPort"] for port in container.get("ports", [])]
@@ -197,9 +197,10 @@ def test_every_process_binds_the_pods_own_address(variant: str) -> None:
 def test_kubectl_port_forward_arrives_where_pods_have_a_loopback_of_their_own() -> None:
     for switch in (True, False):
         objects = render(merged(plan_values("smoke"), {"portForward": switch}))
-        arguments = workloads(objects)["prometheus"].containers[0]["args"]
-        assert ("--web.listen-address=127.0.0.1:9090" in arguments) is switch
-        assert "--web.listen-address=$(POD_IP):9090" in arguments
+        containers = workloads(objects)["prometheus"].containers
+        arguments = {argument for container in containers for argument in container["args"]}
+        assert arguments & OWN_LOOPBACK == (OWN_LOOPBACK if switch else set())
+        assert arguments >= {"--web.listen-address=$(POD_IP):9090", "--listen=$(POD_IP):9091"}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
