@@ -4,7 +4,6 @@ And takes it down again: the release, what is outside of the namespace, the name
 """
 
 import asyncio
-import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,8 @@ async def remove_release(helm: Helm, api: HostApi, timeout_seconds: float) -> li
         trouble.append("out of time")
     except ApiException as error:
         trouble.append(f"the API said {error.status} {error.reason}")
-    left: list[str] = []
-    with contextlib.suppress(ApiException):
+    try:
         left = await api.leftovers()
+    except ApiException as error:  # what nobody saw go may still be there
+        left = [f"namespace/{api.namespace} (the API said {error.status} {error.reason} when we looked)"]
     return [*left, *trouble] if left else []
