@@ -23,6 +23,14 @@ from scaletest.cli.arguments import (
     read_plan,
 )
 from scaletest.cli.plan import conclude
+from scaletest.cli.target import (
+    ContextOption,
+    ImageOption,
+    PrometheusOption,
+    Target,
+    read_target,
+    refuse_without_images,
+)
 from scaletest.errors import UsageError
 from scaletest.run.guard import Caps
 from scaletest.run.names import NAMESPACE
@@ -50,6 +58,9 @@ def run(
         bool, typer.Option("--keep", help="Leave everything up at the end, even if the runner dies; `down` removes it.")
     ] = False,
     namespace: NamespaceOption = NAMESPACE,
+    kube_context: ContextOption = "",
+    images: ImageOption = None,
+    prometheus_url: PrometheusOption = "",
     sets: SetOption = None,
     display: Annotated[
         str, typer.Option("--display", help="live, plain or json; default: live on a terminal, else plain.")
@@ -71,14 +82,20 @@ def run(
     overrides = read_overrides(sets or [], PROJECT / "chart")
     caps = read_caps(max_duration, max_cost_usd)
     refusals = refusals_of_run(plan, caps)
+    target = Target()
+    try:
+        target = read_target(plan, kube_context, images or [], prometheus_url)
+        refuse_without_images(target, overrides)
+    except UsageError as error:
+        refusals.append(error)
     if dry_run:
-        typer.echo("\n".join(full_plan_lines(plan, caps)))
+        typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
         conclude(plan, refusals)
         return
     refuse(refusals)
     show_before_starting(plan)
-    ask_before_spending(plan, yes)
-    sys.exit(asyncio.run(_run(plan, output, caps, overrides, namespace, keep, display)))
+    ask_before_spending(plan, target.context, yes)
+    sys.exit(asyncio.run(_run(plan, target, output, caps, overrides, namespace, keep, display)))
 
 
 def show_before_starting(plan: "Plan") -> None:
@@ -91,13 +108,12 @@ def show_before_starting(plan: "Plan") -> None:
         console.line(line)
 
 
-def ask_before_spending(plan: "Plan", yes: bool) -> None:
+def ask_before_spending(plan: "Plan", context: str | None, yes: bool) -> None:
     """A cloud run that costs money needs a yes from a person, or --yes."""
-    from scaletest.run.guard import classify_context, consent_question, current_context, needs_consent
+    from scaletest.run.guard import classify_context, consent_question, needs_consent
 
-    if yes or plan.substrate.host_kind == "embedded":
+    if yes or context is None:
         return
-    context = current_context()
     if needs_consent(plan, classify_context(context)):
         typer.echo(consent_question(plan, context), nl=False, err=True)
         if not sys.stdin.readline().strip().lower().startswith("y"):
@@ -171,6 +187,7 @@ def _refuse_unknown_value(path: str, chart: Path) -> None:
 
 async def _run(
     plan: "Plan",
+    target: Target,
     output: Path | None,
     caps: Caps,
     overrides: dict[str, Any],
@@ -181,6 +198,7 @@ async def _run(
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.display import display_for
+    from scaletest.run.blame import merged
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.stage import StageOptions
@@ -194,8 +212,10 @@ async def _run(
         chart=PROJECT / "chart",
         bin_dir=toolchain.bin_dir,
         helm=toolchain.path("helm"),
+        context=target.context,
+        prometheus_url=target.prometheus_url,
         namespace=namespace,
-        overrides=overrides,
+        overrides=merged(target.images, overrides),
     )
     options = RunOptions(results, stage, caps, keep=keep)
     journal = Journal(results / "events.jsonl", view.show)
@@ -213,11 +233,8 @@ async def _run(
 
 
 async def _show_what_stays(run_id: str, show: Callable[[str], None]) -> None:
-    from scaletest.cli.stage import stage_lines
-    from scaletest.host.registry import find_hosts
-    from scaletest.run.status import look_at_hosts
+    from scaletest.cli.stage import look, stage_lines
 
-    hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id == run_id]
-    for standing in await look_at_hosts(hosts):
+    for standing in [one for one in await look() if one.run_id == run_id]:
         for line in ["", *stage_lines(standing)]:
             show(line)

@@ -17,6 +17,7 @@ from scaletest.cli.arguments import (
 )
 from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
 from scaletest.cli.showing import age, table
+from scaletest.cli.target import ContextOption, ImageOption
 from scaletest.errors import Leftovers, ScaletestError, UsageError
 from scaletest.run.names import NAMESPACE
 
@@ -40,6 +41,8 @@ def bring_up(
     ] = None,
     seed: SeedOption = None,
     namespace: NamespaceOption = NAMESPACE,
+    kube_context: ContextOption = "",
+    images: ImageOption = None,
     sets: SetOption = None,
     chart: Annotated[Path | None, typer.Option("--chart", metavar="DIR", help="Another chart than ours.")] = None,
     output: Annotated[
@@ -52,31 +55,35 @@ def bring_up(
 
     from scaletest.cli import run as runs
     from scaletest.cli.arguments import read_plan
+    from scaletest.cli.target import read_target, refuse_without_images
     from scaletest.report.dashboard import with_dashboard
-    from scaletest.run.guard import current_context
+    from scaletest.run.blame import merged
     from scaletest.run.preflight import not_built
     from scaletest.run.up import resized
 
     if not profile and pods is None:
         raise UsageError("--profile is missing", hint="--profile smoke, or --clusters 3 --pods 0 for no demand")
     plan = read_plan(profile or _PROFILE_WITHOUT_DEMAND, substrate, "", seed)
-    if missing := [name for name in not_built(plan) if name != "hostKind context"]:
+    if missing := not_built(plan):
         raise UsageError(f"not built yet: {', '.join(missing)}")
     chart_dir = (chart or runs.PROJECT / "chart").absolute()
     if not (chart_dir / "Chart.yaml").is_file():
         raise UsageError(f"{chart_dir} is not a chart", hint="a chart is a folder with a Chart.yaml")
     overrides = runs.read_overrides(sets or [], chart_dir)
-    context = None if plan.substrate.host_kind == "embedded" else current_context()
+    target = read_target(plan, kube_context, images or [])
+    if chart is None:
+        refuse_without_images(target, overrides)
     if profile:
         runs.show_before_starting(plan)
     if clusters is not None or pods is not None:
         to = resized(plan.values(""), clusters, pods)
         size = f"{to['kwok']['clusterCount']:,} clusters × {to['loadProfile']['target']:,} Pods"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
-    runs.ask_before_spending(plan, yes)
+    runs.ask_before_spending(plan, target.context, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
     values = with_dashboard(plan, resized(plan.values(run_id), clusters, pods))
-    building = _Building(run_id, chart_dir, context, namespace, overrides, values, results)
+    chosen = merged(target.images, overrides)
+    building = _Building(run_id, chart_dir, target.context, namespace, chosen, values, results)
     asyncio.run(building.execute())
 
 
@@ -121,7 +128,7 @@ class _Building:
             await up.execute()
         finally:
             journal.close()
-        for standing in [one for one in await _look() if one.run_id == self._run_id]:
+        for standing in [one for one in await look() if one.run_id == self._run_id]:
             typer.echo("\n".join(stage_lines(standing)))
 
 
@@ -176,7 +183,7 @@ def show_status(output: OutputOption = "text") -> None:
     """What is up, its pods, and how to reach it."""
     import asyncio
 
-    standing = asyncio.run(_look())
+    standing = asyncio.run(look())
     if output == "json":
         typer.echo(json.dumps([_document(one) for one in standing], indent=2))
         return
@@ -185,7 +192,7 @@ def show_status(output: OutputOption = "text") -> None:
     say_if_something_is_left()
 
 
-async def _look() -> "list[Standing]":
+async def look() -> "list[Standing]":
     from scaletest.host.registry import find_hosts
     from scaletest.run.contexts import find_stages
     from scaletest.run.status import look_at_hosts, look_at_stages

@@ -1,7 +1,9 @@
 """The plan for people and for machines: what would be installed, how long it would take, what it would cost."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from scaletest.errors import UsageError
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
@@ -30,8 +32,8 @@ def plan_lines(plan: Plan) -> list[str]:
     ]
 
 
-def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS) -> list[str]:
-    """Everything that `plan` shows."""
+def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[UsageError] | None = None) -> list[str]:
+    """Everything that `plan` shows. `refusals` are those of a run; None: what the plan itself gives reason for."""
     footprint, geometry, sizes = plan.footprint, plan.geometry, plan.sizes
     lines = [
         *plan_lines(plan),
@@ -57,12 +59,12 @@ def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS) -> list[str]:
         "gate                                 bound  observations expected",
         *(_gate_line(gate, plan) for gate in all_gates(plan)),
     ]
-    return [*lines, "", *_outlook(plan, caps)]
+    return [*lines, "", *_outlook(plan, caps, refusals_of_run(plan, caps) if refusals is None else refusals)]
 
 
-def _outlook(plan: Plan, caps: Caps) -> list[str]:
+def _outlook(plan: Plan, caps: Caps, refusals: Sequence[UsageError]) -> list[str]:
     """Whether a run would start, and if not, why."""
-    against = [refusal.message for refusal in refusals_of_run(plan, caps)]
+    against = [refusal.message for refusal in refusals]
     if not against:
         return ["a run would start"]
     flags = needed_flags(plan, caps)

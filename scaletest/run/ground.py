@@ -4,17 +4,23 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from scaletest.errors import HostError, Leftovers, ScaletestError
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.owners import Owner
 from scaletest.host.registry import new_host
 from scaletest.run.contexts import ContextRecord, copy_context, new_stage_dir
+from scaletest.run.forwarding import PortForward
 from scaletest.run.hostapi import HostApi
+from scaletest.run.names import PROMETHEUS_PORT
+from scaletest.run.rights import refuse_without_rights
+
+_HTTPS_PORT = 443
 
 Result = TypeVar("Result")
 
@@ -40,6 +46,10 @@ class Ground(Protocol):
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:
         """`host:port` at which the runner reaches a pod."""
+        ...
+
+    async def close_ways(self) -> None:
+        """Give up what `address` opened."""
         ...
 
     async def outlive_us(self) -> None:
@@ -78,6 +88,9 @@ class EmbeddedGround:
     async def address(self, api: HostApi, pod: str, port: int) -> str:
         return f"{await api.pod_ip(pod)}:{port}"
 
+    async def close_ways(self) -> None:
+        """There are none: the pods are on this machine."""
+
     async def outlive_us(self) -> None:
         await self._host.outlive_us()
 
@@ -90,12 +103,18 @@ class EmbeddedGround:
 
 
 class ContextGround:
-    """A cluster that somebody else runs: the kube context that was current when the run began."""
+    """A cluster that somebody else runs: a kube context, as it was when the run began."""
 
     kind = "context"
 
-    def __init__(self, record: ContextRecord, directory: Path) -> None:
+    def __init__(
+        self, record: ContextRecord, directory: Path, kubectl: Path, say: Callable[[str], object], prometheus_url: str
+    ) -> None:
         self._record = record
+        self._kubectl = (str(kubectl), f"--kubeconfig={directory / 'kubeconfig'}", f"--namespace={record.namespace}")
+        self._say = say
+        self._prometheus_url = prometheus_url
+        self._ways: dict[tuple[str, int], tuple[PortForward, str]] = {}
         self.private_dir = directory
         self.kubeconfig = directory / "kubeconfig"
         self.facts = {"context": record.context, "directory": str(directory)}
@@ -110,17 +129,29 @@ class ContextGround:
         raise RuntimeError("nobody ends a cluster that is not ours")
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:  # noqa: ARG002
-        raise HostError(f"{pod}:{port} of a kube context can only be reached by kubectl port-forward")
+        """This end of a port-forward, or what the user says: there, too, the snapshots are one port further."""
+        if self._prometheus_url:
+            return address_of(self._prometheus_url, port - PROMETHEUS_PORT)
+        if (pod, port) not in self._ways:
+            way = PortForward(self._kubectl, pod, port, self._say)
+            self._ways[pod, port] = way, await way.open()
+        return self._ways[pod, port][1]
+
+    async def close_ways(self) -> None:
+        ways, self._ways = self._ways, {}
+        await asyncio.gather(*(way.close() for way, _ in ways.values()))
 
     async def outlive_us(self) -> None:
         """It does anyway."""
 
     async def hand_over(self) -> None:
+        await self.close_ways()
         self._record = replace(self._record, owner=None)
         self._record.write(self.private_dir)
 
     async def stop(self, *, force: bool = False) -> None:
         """The cluster stays; our notes about it go, unless something of the run is still on it."""
+        await self.close_ways()
         if not force:
             remove_notes(self.private_dir)
 
@@ -146,17 +177,31 @@ async def prepare_embedded(bin_dir: Path, run_id: str, namespace: str) -> Ground
         return EmbeddedGround(host, starting.pop_all())
 
 
-async def prepare_context(kubectl: Path, context: str, run_id: str, namespace: str) -> Ground:
-    """The kube context, by a copy of how to reach it: whatever the user selects meanwhile, the run stays there."""
+async def prepare_context(
+    kubectl: Path, context: str, run_id: str, namespace: str, say: Callable[[str], object], prometheus_url: str = ""
+) -> Ground:
+    """The kube context, by a copy of how to reach it: whatever the user selects meanwhile, the run stays there.
+
+    Raises InstallError where the cluster does not answer, or does not let us do what a run does.
+    """
     directory = new_stage_dir(run_id)
     record = ContextRecord(context=context, since=time.time(), owner=Owner.me(), run_id=run_id, namespace=namespace)
-    ground = ContextGround(record, directory)
+    ground = ContextGround(record, directory, kubectl, say, prometheus_url)
     try:
         await copy_context(kubectl, context, ground.kubeconfig)
+        api = HostApi(ground.kubeconfig, namespace, run_id, directory)
+        await refuse_without_rights(api, context, forwards=not prometheus_url)
     except BaseException:
         await ground.stop()
         raise
     return ground
+
+
+def address_of(url: str, further: int) -> str:
+    """`host:port` of an https URL, so many ports further."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{host}:{(parts.port or _HTTPS_PORT) + further}"
 
 
 async def while_it_stands(ground: Ground, work: Coroutine[Any, Any, Result]) -> Result:

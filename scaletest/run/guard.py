@@ -40,15 +40,18 @@ def classify_context(name: str) -> TargetKind:
     return "kind" if "kind" in lowered else "unknown"
 
 
-def current_context() -> str:
-    """The name of the kube context that a run would use."""
+def chosen_context(name: str = "") -> str:
+    """The kube context that a run goes to: this one, or the current one. Raises UsageError where it is unknown."""
     import yaml
     from kubernetes import config
     from kubernetes.config.config_exception import ConfigException
 
     try:
-        _, active = config.list_kube_config_contexts()
-        return str(active["name"])
+        known, active = config.list_kube_config_contexts()
+        names = [str(context["name"]) for context in known]
+        if not name or name in names:
+            return name or str(active["name"])
+        reason = f"the kubeconfig has no {name!r}, but {', '.join(names)}"
     except (ConfigException, OSError) as error:
         reason = str(error)
     except (yaml.YAMLError, UnicodeDecodeError) as error:

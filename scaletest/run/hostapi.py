@@ -37,12 +37,19 @@ class HostApi:
         api_client = config.new_client_from_config_dict(document, temp_file_path=str(private_dir))
         self._core = client.CoreV1Api(api_client)
         self._rbac = client.RbacAuthorizationV1Api(api_client)
+        self._authorization = client.AuthorizationV1Api(api_client)
 
     async def create_namespace(self) -> None:
         labels = self._labels() | {"pod-security.kubernetes.io/enforce": "restricted"}
         annotations = {OWNER_ANNOTATION: Owner.me().text}
         body = {"metadata": {"name": self.namespace, "labels": labels, "annotations": annotations}}
         await self._call(self._core.create_namespace, body)
+
+    async def may(self, attributes: dict[str, str]) -> bool:
+        """Whether the API lets us do this (the ResourceAttributes of a SelfSubjectAccessReview)."""
+        body = {"spec": {"resourceAttributes": attributes}}
+        answer = await self._call(self._authorization.create_self_subject_access_review, body)
+        return bool(answer.status.allowed)
 
     async def holder(self) -> "Holder | None":
         """Who has the namespace already."""

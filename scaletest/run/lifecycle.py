@@ -43,6 +43,7 @@ from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
 from scaletest.run.judging import Soaked, judge_soak
 from scaletest.run.measure import read_informational
+from scaletest.run.names import PROMETHEUS_POD, PROMETHEUS_PORT, SNAPSHOTS_PORT
 from scaletest.run.outcome import Outcome
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.run.selfcheck import ScrapeIntervals
@@ -71,7 +72,7 @@ class Run:
         self._options = options
         self._journal = journal
         self._outcome = Outcome()
-        self._facts = RunFacts(plan, options.stage.run_id)
+        self._facts = RunFacts(plan, options.stage.run_id, options.stage.context or "")
         values = with_dashboard(plan, plan.values(options.stage.run_id))
         self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
@@ -124,7 +125,7 @@ class Run:
             api = await self._stage.install()
             if self._stage.values.get("grafana", {}).get("enabled"):
                 journal.say("install", grafana_hint(self._options.stage.namespace))
-            address = await ground.address(api, "prometheus-0", 9090)
+            address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
             self._prometheus = prometheus = Prometheus(f"https://{address}", ground.private_dir)
 
         with facts.timing("settle"):
@@ -198,7 +199,7 @@ class Run:
 
     async def _snapshot(self, prometheus: Prometheus, api: HostApi, ground: Ground) -> None:
         try:
-            sidecar = f"https://{await ground.address(api, 'prometheus-0', 9091)}"
+            sidecar = f"https://{await ground.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
             counted = await keep_snapshot(prometheus, sidecar, ground.private_dir, self._options.output / SNAPSHOT)
         except (SnapshotFailed, ScaletestError) as error:
             self._outcome.add(codes.UNMEASURED, str(error))
@@ -218,8 +219,10 @@ class Run:
             await self._tear_down()
 
     async def _tear_down(self) -> None:
+        on_context = self._options.stage.context is not None
         with self._facts.timing("teardown"):
-            self._journal.say("teardown", "removing the release, the namespace and the host")
+            parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
+            self._journal.say("teardown", f"removing {parts}")
             try:
                 await self._stage.remove()
                 self._journal.say("teardown", "nothing is left behind")

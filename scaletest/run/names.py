@@ -2,3 +2,8 @@
 
 RELEASE = "scaletest"
 NAMESPACE = "bigfleet-scaletest"
+
+PROMETHEUS_POD = "prometheus-0"
+# Of the chart; the sidecar that hands its snapshots out is one port further (ADR 2).
+PROMETHEUS_PORT = 9090
+SNAPSHOTS_PORT = PROMETHEUS_PORT + 1

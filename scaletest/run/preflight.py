@@ -241,7 +241,6 @@ def not_built(plan: Plan) -> list[str]:
         "runnerActions": bool(plan.profile.runner_actions),
         "more than one shard": plan.geometry.shards > 1,
         "cluster.storage kine": plan.substrate.cluster.storage == "kine",
-        "hostKind context": plan.substrate.host_kind == "context",
     }
     return [name for name, wanted in asked.items() if wanted]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ class StageOptions:
     helm: Path
     # The kube context to build on; None: a host of its own on this machine.
     context: str | None = None
+    # Where the run's Prometheus answers on that context; empty: a port-forward of our own.
+    prometheus_url: str = ""
     namespace: str = NAMESPACE
     # Helm values that win over the rendered ones.
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -55,8 +58,14 @@ class Stage:
             say("host", "starting a control plane on this machine")
             self.ground = await prepare_embedded(options.bin_dir, options.run_id, options.namespace)
         else:
+            say("host", f"context {options.context}: looking at what we may do there")
             self.ground = await prepare_context(
-                options.bin_dir / "kubectl", options.context, options.run_id, options.namespace
+                options.bin_dir / "kubectl",
+                options.context,
+                options.run_id,
+                options.namespace,
+                partial(say, "prometheus"),
+                options.prometheus_url,
             )
         say("host", "up", kubeconfig=str(self.ground.kubeconfig), **self.ground.facts)
         return self.ground
@@ -94,6 +103,8 @@ class Stage:
     async def remove(self) -> None:
         """Release, namespace, ground. Raises Leftovers if something is still there."""
         left: list[str] = []
+        if self.ground:
+            await self.ground.close_ways()
         if self.api and self._helm and self.ground and self.ground.alive:
             try:
                 left = await remove_release(self._helm, self.api, TEARDOWN_SECONDS)

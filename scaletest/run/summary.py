@@ -29,6 +29,8 @@ class RunFacts:
 
     plan: Plan
     run_id: str
+    # The kube context; empty: the embedded host.
+    context: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     soaked: Soaked | None = None
     samples: list[SoakSample] = field(default_factory=list)
@@ -56,7 +58,7 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
         "runId": facts.run_id,
         "profile": plan.profile_name,
         "substrate": plan.substrate_name,
-        "target": {"context": plan.substrate_name, "kind": plan.substrate.host_kind},
+        "target": {"context": facts.context or plan.substrate_name, "kind": plan.substrate.host_kind},
         "cost": {
             "estimatedUsd": plan.cost.soak_usd,
             "estimatedRunUsd": plan.cost.run_usd,

@@ -36,6 +36,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["--profile", "smoke", "--duration", "3h"], "can never satisfy the demand"),
         (["plan", "--profile", "smoke", "--max-duration", "1m"], "--max-duration is 1m00s"),
         (["--profile", "smoke", "--max-duration", "0s"], "--max-duration is 0s"),
+        (["--profile", "smoke", "--context", "mine"], "--context: embedded brings a cluster of its own"),
         (["--profile", "smoke", "--set", "provider"], "is not KEY=VALUE"),
         (["--profile", "smoke", "--set", "foo.bar=1"], "the chart has no such value"),
         (["--profile", "smoke", "--set", "provider.sed=1"], "the chart has no such value"),
@@ -84,6 +85,21 @@ def test_a_dry_run_shows_the_whole_plan_and_every_refusal(
         assert part in shown, part
 
 
+def test_a_dry_run_says_what_a_run_on_a_context_still_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(KUBECONFIG.format(context="kind-dev"))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    dry = ("--profile", "dev-50", "--substrate", "example-kind-laptop", "--duration", "3m", "--dry-run")
+    code, shown = run_cli(monkeypatch, capsys, *dry)
+    assert code == 2
+    assert "  no image of bigfleet and scaletest for context kind-dev" in shown
+    assert run_cli(monkeypatch, capsys, *dry, "--image", "any:1")[0] == 0
+    code, shown = run_cli(monkeypatch, capsys, *dry, "--image", "any:1", "--context", "kind-prod")
+    assert code == 2
+    assert "the kubeconfig has no 'kind-prod', but kind-dev" in shown
+
+
 def test_a_dry_run_that_nothing_is_said_against_ends_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +127,11 @@ def test_the_plan_is_seen_before_anybody_is_asked_for_money(
     (tmp_path / "config").write_text(KUBECONFIG.format(context="prod-eks"))
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    code, shown = run_cli(monkeypatch, capsys, "up", "--profile", "50k", "--substrate", "example-fat-host")
+    large = ("up", "--profile", "50k", "--substrate", "example-fat-host")
+    code, shown = run_cli(monkeypatch, capsys, *large)
+    assert code == 2
+    assert "no image of bigfleet and scaletest for context prod-eks" in shown
+    code, shown = run_cli(monkeypatch, capsys, *large, "--image", "any:1")
     assert code == 2
     assert 0 <= shown.index("scale       200 clusters") < shown.index("Go on? [y/N]")
 

@@ -13,8 +13,8 @@ from scaletest.run.guard import (
     DEFAULT_CAPS,
     Caps,
     beyond_caps,
+    chosen_context,
     classify_context,
-    current_context,
     needed_flags,
     needs_consent,
 )
@@ -99,18 +99,15 @@ users: [{{name: u, user: {{}}}}]
      ("prod-eks", "no\n", False), ("kind-x", "", True)],
 )  # fmt: skip
 def test_only_a_yes_starts_a_paid_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], context: str, answer: str,
-    goes_on: bool,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], context: str, answer: str, goes_on: bool,
 ) -> None:  # fmt: skip
-    (tmp_path / "config").write_text(KUBECONFIG.format(context=context))
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     plan = shipped_plan("50k", "example-fat-host")
     if goes_on:
-        cli_run.ask_before_spending(plan, yes=False)
+        cli_run.ask_before_spending(plan, context, yes=False)
     else:
         with pytest.raises(UsageError, match="nobody said yes"):
-            cli_run.ask_before_spending(plan, yes=False)
+            cli_run.ask_before_spending(plan, context, yes=False)
     asked = "21 hosts, about $17.85 for the soak and $38.68 for the whole run" in capsys.readouterr().err
     assert asked == (context == "prod-eks")
 
@@ -133,9 +130,17 @@ def test_a_kubeconfig_that_is_none_is_refused(
     (tmp_path / "config").write_text(text)
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
     with pytest.raises(UsageError, match=sentence):
-        current_context()
+        chosen_context()
+
+
+def test_a_context_is_chosen_by_name_and_must_be_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(KUBECONFIG.format(context="homelab"))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    assert chosen_context() == chosen_context("homelab") == "homelab"
+    with pytest.raises(UsageError, match="the kubeconfig has no 'homelap', but homelab"):
+        chosen_context("homelap")
 
 
 def test_yes_on_the_command_line_is_a_yes(capsys: pytest.CaptureFixture[str]) -> None:
-    cli_run.ask_before_spending(shipped_plan("50k", "example-fat-host"), yes=True)
+    cli_run.ask_before_spending(shipped_plan("50k", "example-fat-host"), "prod-eks", yes=True)
     assert capsys.readouterr().err == ""

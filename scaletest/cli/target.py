@@ -1,0 +1,112 @@
+"""--context, --image and --prometheus-url: where on somebody's cluster a run goes, and what it is made of there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from scaletest.errors import UsageError
+
+if TYPE_CHECKING:
+    from scaletest.model.plan import Plan
+
+ContextOption = Annotated[
+    str, typer.Option("--context", metavar="NAME", help="The kube context to run on; default: the current one.")
+]
+ImageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image",
+        metavar="[PART=]IMAGE",
+        help="The image of bigfleet or of scaletest (PART), or one that is both; with a tag or a digest.",
+    ),
+]
+PrometheusOption = Annotated[
+    str,
+    typer.Option(
+        "--prometheus-url",
+        metavar="URL",
+        help="Where the run's Prometheus answers; default: a port-forward of our own.",
+    ),
+]
+
+# The images that nobody publishes; the others are their makers'.
+_PARTS = ("bigfleet", "scaletest")
+_IMAGE_HINT = (
+    "--image bigfleet=REGISTRY/bigfleet:TAG --image scaletest=REGISTRY/bigfleet-scaletest:TAG; "
+    "docs/clusters.md says what they hold"
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a plan goes."""
+
+    # The kube context; None: a host of its own on this machine.
+    context: str | None = None
+    prometheus_url: str = ""
+    # Helm values.
+    images: dict[str, Any] = field(default_factory=dict)
+
+
+def read_target(plan: "Plan", context: str, images: Sequence[str], prometheus_url: str = "") -> Target:
+    """What the flags say about the cluster that a plan goes to."""
+    from scaletest.run.guard import chosen_context
+
+    if plan.substrate.host_kind == "embedded":
+        given = {"--context": context, "--image": images, "--prometheus-url": prometheus_url}
+        for flag in (flag for flag, value in given.items() if value):
+            raise UsageError(
+                f"{flag}: {plan.substrate_name} brings a cluster of its own, and runs without images",
+                hint="choose a substrate of hostKind context, such as example-kind-laptop",
+            )
+        return Target()
+    return Target(chosen_context(context), _read_url(prometheus_url), _read_images(images))
+
+
+def refuse_without_images(target: Target, sets: dict[str, Any]) -> None:
+    """The chart's own names for our images are on no registry: a run would wait for them in vain."""
+    chosen = target.images.get("image", {}) | sets.get("image", {})
+    missing = [part for part in _PARTS if part not in chosen and "registry" not in chosen]
+    if target.context is not None and missing:
+        raise UsageError(f"no image of {' and '.join(missing)} for context {target.context}", hint=_IMAGE_HINT)
+
+
+def _read_url(url: str) -> str:
+    if not url:
+        return ""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme == "https" and bool(parts.hostname) and parts.path in ("", "/") and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise UsageError(
+            f"--prometheus-url {url!r} is not https://HOST:PORT",
+            hint="the run's own Prometheus, which speaks TLS only; its snapshots are one port further",
+        )
+    return url
+
+
+def _read_images(images: Sequence[str]) -> dict[str, Any]:
+    """Helm values for `[part=]repository:tag` or `[part=]repository@digest`."""
+    chosen: dict[str, Any] = {}
+    for text in images:
+        part, equals, image = text.rpartition("=")
+        if equals and part not in _PARTS:
+            raise UsageError(f"--image {text!r}: {part!r} is neither of {' and '.join(_PARTS)}", hint=_IMAGE_HINT)
+        for one in [part] if equals else _PARTS:
+            chosen[one] = _read_image(image)
+    return {"image": chosen} if chosen else {}
+
+
+def _read_image(image: str) -> dict[str, str]:
+    name, at, digest = image.partition("@")
+    if at and name and digest.startswith("sha256:"):
+        return {"repository": name, "digest": digest}
+    name, _, tag = image.rpartition(":")
+    if at or not name or not tag or "/" in tag:
+        raise UsageError(f"--image {image!r} has neither a tag nor a digest", hint=_IMAGE_HINT)
+    return {"repository": name, "tag": tag}
