@@ -25,6 +25,7 @@ from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.podclass import pods_of
 from scaletest.cluster.prebind import bind_all, plan_anchors, pre_bind, trim_node
+from scaletest.cluster.pressure import HostPressure
 from scaletest.cluster.run_watch import RunWatch
 from scaletest.model.draw import Workload, draw_demand, ordinal_of
 from scaletest.model.fleet import ARCHETYPE_LABEL
@@ -60,6 +61,7 @@ async def serve(options: LoadDriverOptions) -> None:
     """Build the demand, then drive it until cancelled."""
     profile = read_mounted(options.profile, LoadProfile)
     registry = CollectorRegistry()
+    registry.register(HostPressure())
     config = KubeConfig.from_file(options.kubeconfig)
     async with KubeClient(config, qps=_QPS, burst=_BURST, user_agent="load-driver") as client:
         driver = LoadDriver(client, profile, options, registry)

@@ -84,11 +84,13 @@ def headline(summary: dict[str, Any]) -> str:
 
 
 def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
-    """One line if the harness kept up, else one for each limit that it did not keep."""
+    """One line if the harness kept up, else one for each limit that it did not keep; and what nobody could judge."""
     bad = [check for check in checks if check["verdict"] in ("over", "unmeasured")]
     if not checks:
         return []
-    return [f"  ! harness: {check['reason']}" for check in bad] or ["  ✓ the harness kept up"]
+    lines = [f"  ! harness: {check['reason']}" for check in bad] or ["  ✓ the harness kept up"]
+    skipped = [check for check in checks if check["verdict"] == "skipped"]
+    return [*lines, *(f"  - harness: {check['title']} is not judged: {check['reason']}" for check in skipped)]
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:

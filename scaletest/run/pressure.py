@@ -1,12 +1,11 @@
 """CPU pressure of this machine: how much of the time something waited for a core (PSI `some`)."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
-SOURCE = Path("/proc/pressure/cpu")
+from scaletest.cluster.pressure import SOURCE, waited_seconds
+
 WINDOW_SECONDS = 60.0
-_WAITED = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
 
 # Unix seconds, and the seconds since boot in which something waited.
 PressureSample = tuple[float, float]
@@ -14,11 +13,8 @@ PressureSample = tuple[float, float]
 
 def read_pressure(now: float, source: Path = SOURCE) -> PressureSample | None:
     """The kernel's count at this moment; None where it keeps none."""
-    try:
-        found = _WAITED.search(source.read_text())
-    except OSError:
-        return None
-    return (now, int(found.group(1)) / 1e6) if found else None
+    waited = waited_seconds(source)
+    return None if waited is None else (now, waited)
 
 
 def worst_percent(samples: Iterable[PressureSample]) -> float | None:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from scaletest.model.substrate import SelfCheck
+from scaletest.run.pressure import WINDOW_SECONDS
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable, Sample
 
 CheckVerdict = Literal["ok", "over", "unmeasured", "skipped"]
@@ -31,6 +32,8 @@ LAG = (
 MUTATING = (
     'histogram_quantile(0.99, sum by (le, pod) (rate(apiserver_request_duration_seconds_bucket{verb="MUTATING"}[{w}])))'
 )
+# `{m}` is the minute that is looked for, `{r}` what the soak has beside it.
+PRESSURE = "100 * max by (pod) (max_over_time(rate(scaletest_host_cpu_waiting_seconds_total[{m}s])[{r}s:5s]))"
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,9 @@ class ScrapeIntervals:
 class Strain:
     """What the runner saw of its own machine, and what ended while it looked."""
 
-    # Of the worst minute; None where nobody counts it.
+    # Of this machine's worst minute; None where nobody counts it.
     pressure_percent: float | None = None
-    # False: the hosts are other machines, whose pressure nobody reads.
+    # False: the hosts are other machines; the load-drivers on them count their pressure.
     is_this_machine: bool = True
     # `pod/container` → how often it ended. What such a pod missed of its scrapes has a gate of its own.
     restarts: Mapping[str, int] = field(default_factory=dict)
@@ -98,23 +101,25 @@ async def check_harness(
     """Judge every limit over the soak."""
     seconds = max(1, round(end - start))
     try:
-        answered, scraped, lags, writes = await asyncio.gather(
+        answered, scraped, lags, writes, hosts = await asyncio.gather(
             prometheus.samples(f"sum_over_time(up[{seconds}s])", end),
             prometheus.samples(f"count_over_time(up[{seconds}s])", end),
             # One scrape more: what grew in the soak is counted from the last sample before it.
             prometheus.samples(LAG.replace("{w}", f"{seconds + intervals.bigfleet}s"), end),
             prometheus.samples(MUTATING.replace("{w}", f"{seconds + intervals.control_plane}s"), end),
+            prometheus.samples(_worst_minute(seconds), end),
         )
     except PrometheusUnreachable as error:
-        asked = (key for key in _TITLES if key != "cpuPressurePercent")
-        return [*(_record(limits, key, "unmeasured", str(error)) for key in asked), _pressure(limits, strain)]
+        here = [_pressure_here(limits, strain)] if strain.is_this_machine else []
+        asked = (key for key in _TITLES if not here or key != here[0].key)
+        return [*(_record(limits, key, "unmeasured", str(error)) for key in asked), *here]
     missed = _missed(answered, scraped, seconds, intervals, strain.restarted_pods)
     late = ((_process(lag.labels), lag.value) for lag in lags)
     slow = ((write.labels.get("pod", "?"), write.value) for write in writes)
     return [
         _worst(limits, "missedScrapesFraction", missed, "Prometheus missed {:.0%} of its scrapes"),
         _worst(limits, "eventLoopLagP99Seconds", late, "its event loop ran {:.2g} s late (p99)"),
-        _pressure(limits, strain),
+        _pressure_here(limits, strain) if strain.is_this_machine else _pressure_elsewhere(limits, hosts),
         _worst(limits, "apiserverMutatingP99Seconds", slow, "a write to its apiserver took {:.2g} s (p99)"),
     ]
 
@@ -149,15 +154,27 @@ def _worst(limits: SelfCheck, key: str, found: Iterable[tuple[str, float]], sent
     return _record(limits, key, "over" if value > limit else "ok", reason, value)
 
 
-def _pressure(limits: SelfCheck, strain: Strain) -> CheckRecord:
+def _pressure_here(limits: SelfCheck, strain: Strain) -> CheckRecord:
     key, limit = "cpuPressurePercent", limits.cpu_pressure_percent
-    if not strain.is_this_machine:
-        return _record(limits, key, "skipped", "the hosts are other machines; their pressure is not read")
     worst = strain.pressure_percent
     if worst is None:
         return _record(limits, key, "skipped", "this kernel does not count it (/proc/pressure/cpu)")
     reason = f"cores were short for {worst:.0f} % of the worst minute; the limit is {limit:g} %"
     return _record(limits, key, "over" if worst > limit else "ok", reason, worst)
+
+
+def _worst_minute(seconds: int) -> str:
+    minute = min(WINDOW_SECONDS, seconds)
+    return PRESSURE.replace("{m}", f"{minute:g}").replace("{r}", f"{max(5, seconds - minute):g}")
+
+
+def _pressure_elsewhere(limits: SelfCheck, hosts: Sequence[Sample]) -> CheckRecord:
+    """Of the hosts that carry a KWOK cluster; what else is in their fleet nobody sees."""
+    key = "cpuPressurePercent"
+    if not hosts:
+        return _record(limits, key, "skipped", "no host of a KWOK cluster counts it (/proc/pressure/cpu)")
+    found = ((f"the host of {host.labels.get('pod', '?')}", min(100.0, host.value)) for host in hosts)
+    return _worst(limits, key, found, "its cores were short for {:.0f} % of the worst minute")
 
 
 def _record(limits: SelfCheck, key: str, verdict: CheckVerdict, reason: str, value: float | None = None) -> CheckRecord:

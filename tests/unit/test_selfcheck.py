@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scaletest.model.substrate import SelfCheck
+from scaletest.report.console import check_lines
 from scaletest.run.gates import Gate, Reading, judge
 from scaletest.run.judging import Judgement
 from scaletest.run.outcome import Outcome
@@ -30,7 +31,11 @@ class KnownAnswers(Prometheus):
 
 
 def checked(
-    up: dict[str, tuple[float, float]], lag: float = 0.1, write: float = 0.4, strain: Strain | None = None
+    up: dict[str, tuple[float, float]],
+    lag: float = 0.1,
+    write: float = 0.4,
+    strain: Strain | None = None,
+    hosts: dict[str, float] | None = None,
 ) -> dict[str, CheckRecord]:
     """Judge a soak of a minute in which each pod answered so many of so many scrapes."""
     labels = {pod: {"pod": pod, "job": "bigfleet", "instance": pod, "metrics_port": "metrics"} for pod in up}
@@ -43,6 +48,7 @@ def checked(
                 Sample({"pod": "quiet", "metrics_port": "operator"}, float("nan")),
             ],
             "apiserver_request": [Sample({"pod": "kwok-cluster-0"}, write)],
+            "cpu_waiting": [Sample({"pod": pod}, percent) for pod, percent in (hosts or {}).items()],
         }
     )
     found = asyncio.run(check_harness(prometheus, LIMITS, 0.0, 60.0, ScrapeIntervals(), strain or Strain()))
@@ -119,15 +125,26 @@ def test_pressure_over_the_limit_is_said_in_percent() -> None:
     assert "75 % of the worst minute" in record.reason
 
 
-def test_pressure_that_nobody_can_read_is_skipped_and_says_so() -> None:
-    assert checked({"shard": (12, 12)})["cpuPressurePercent"].verdict == "skipped"
-    elsewhere = checked({"shard": (12, 12)}, strain=Strain(is_this_machine=False))["cpuPressurePercent"]
-    assert "other machines" in elsewhere.reason
+def test_pressure_of_other_machines_is_what_the_worst_of_them_counts() -> None:
+    elsewhere = Strain(pressure_percent=99.0, is_this_machine=False)
+    record = checked({"shard": (12, 12)}, strain=elsewhere, hosts={"kwok-cluster-0": 12.0, "kwok-cluster-7": 70.0})
+    pressure = record["cpuPressurePercent"]
+    assert (pressure.verdict, pressure.value) == ("over", 70.0)
+    assert pressure.reason.startswith("the host of kwok-cluster-7: its cores were short for 70 % of the worst minute")
+
+
+@pytest.mark.parametrize("is_this_machine", [True, False])
+def test_pressure_that_nobody_can_read_is_skipped_and_says_so(is_this_machine: bool) -> None:
+    record = checked({"shard": (12, 12)}, strain=Strain(is_this_machine=is_this_machine))["cpuPressurePercent"]
+    assert record.verdict == "skipped"
+    [kept_up, not_judged] = check_lines([OVER.document() | {"verdict": "ok"}, record.document()])
+    assert kept_up == "  ✓ the harness kept up"
+    assert not_judged.startswith("  - harness: CPU pressure is not judged: ")
 
 
 def test_what_could_not_be_measured_keeps_a_run_from_passing() -> None:
     records = asyncio.run(check_harness(KnownAnswers(None), LIMITS, 0.0, 60.0, ScrapeIntervals(), Strain()))
-    assert [record.verdict for record in records].count("unmeasured") == 3
+    assert [record.verdict for record in records].count("unmeasured") == 3, "this machine's pressure needs nobody"
     assert {code for code, _ in Judgement([], records).failures()} == {5}
 
 
