@@ -4,6 +4,8 @@ PYTHON    ?= python3
 PROFILE   ?= dev-50
 SUBSTRATE ?= embedded
 DURATION  ?=
+# What prevalidate-kind runs; kind load docker-image puts them into the cluster.
+IMAGES    ?= --image bigfleet=bigfleet:dev --image scaletest=bigfleet-scaletest:dev
 
 VENV   := .venv
 READY  := $(VENV)/.ready
@@ -11,7 +13,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools kernels scaletest plan prevalidate test test-unit test-oracle test-mutants test-integration test-smoke test-long bench bench-hot lint proto schemas dashboards golden lock clean
+.PHONY: help tools kernels scaletest plan prevalidate prevalidate-kind test test-unit test-oracle test-mutants test-integration test-smoke test-long bench bench-hot lint proto schemas dashboards golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +49,16 @@ test-smoke: tools kernels ## The thread: a whole run, and runs with one broken h
 
 prevalidate: kernels ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
 	@$(BIN)/python -m tests.prevalidate
+
+prevalidate-kind: $(READY) ## dev-50 on the current kind context, before anybody pays for hosts (IMAGES= names its images)
+	@context=$$($$($(RUNNER) tools path kubectl) config current-context 2>/dev/null); \
+	case "$$context" in \
+	  kind-*) exec $(RUNNER) --profile dev-50 --substrate example-kind-laptop --duration $(or $(DURATION),3m) \
+	    --context "$$context" $(IMAGES) ;; \
+	  *) echo "there is no kind cluster to run on: the current kube context is $${context:-not set}" >&2; \
+	     echo "hint: kind create cluster, then kind load docker-image bigfleet:dev bigfleet-scaletest:dev" >&2; \
+	     exit 2 ;; \
+	esac
 
 bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, failover, a shard's sessions, inventory and ingest, every engine shape
 	@$(BIN)/python -m tests.bench $(BENCH)

@@ -13,6 +13,7 @@ from scaletest.cli.plan import show_plan
 from scaletest.cli.run import run
 from scaletest.cli.simulate import simulate_profile
 from scaletest.cli.stage import bring_up, collect_garbage, show_status, take_down
+from scaletest.cli.target import show_rbac
 from scaletest.cli.tools import tools_app
 from scaletest.errors import ScaletestError
 
@@ -37,6 +38,7 @@ app.command("profiles")(list_profiles)
 app.command("substrates")(list_substrates)
 app.command("validate")(validate)
 app.command("schema")(show_schema)
+app.command("rbac")(show_rbac)
 app.add_typer(host_app, name="host")
 app.add_typer(tools_app, name="tools")
 

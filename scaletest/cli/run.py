@@ -30,6 +30,7 @@ from scaletest.cli.target import (
     Target,
     read_target,
     refuse_without_images,
+    refuse_without_prometheus,
 )
 from scaletest.errors import UsageError
 from scaletest.run.guard import Caps
@@ -86,6 +87,7 @@ def run(
     try:
         target = read_target(plan, kube_context, images or [], prometheus_url)
         refuse_without_images(target, overrides)
+        refuse_without_prometheus(overrides)
     except UsageError as error:
         refusals.append(error)
     if dry_run:
@@ -204,7 +206,7 @@ async def _run(
     from scaletest.run.stage import StageOptions
 
     view = display_for(display, plan, caps)
-    toolchain = await provide_toolchain()
+    toolchain = await provide_toolchain(target.tools)
     run_id, results = _results_folder(output, plan.profile_name)
     view.header(run_id)
     stage = StageOptions(

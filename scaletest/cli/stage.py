@@ -17,7 +17,7 @@ from scaletest.cli.arguments import (
 )
 from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
 from scaletest.cli.showing import age, table
-from scaletest.cli.target import ContextOption, ImageOption
+from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
 from scaletest.errors import Leftovers, ScaletestError, UsageError
 from scaletest.run.names import NAMESPACE
 
@@ -55,7 +55,6 @@ def bring_up(
 
     from scaletest.cli import run as runs
     from scaletest.cli.arguments import read_plan
-    from scaletest.cli.target import read_target, refuse_without_images
     from scaletest.report.dashboard import with_dashboard
     from scaletest.run.blame import merged
     from scaletest.run.preflight import not_built
@@ -83,7 +82,7 @@ def bring_up(
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
     values = with_dashboard(plan, resized(plan.values(run_id), clusters, pods))
     chosen = merged(target.images, overrides)
-    building = _Building(run_id, chart_dir, target.context, namespace, chosen, values, results)
+    building = _Building(run_id, chart_dir, target, namespace, chosen, values, results)
     asyncio.run(building.execute())
 
 
@@ -94,13 +93,13 @@ class _Building:
         self,
         run_id: str,
         chart: Path,
-        context: str | None,
+        target: Target,
         namespace: str,
         overrides: dict[str, Any],
         values: dict[str, Any],
         results: Path,
     ) -> None:
-        self._run_id, self._chart, self._context, self._namespace = run_id, chart, context, namespace
+        self._run_id, self._chart, self._target, self._namespace = run_id, chart, target, namespace
         self._overrides, self._values, self._results = overrides, values, results
 
     async def execute(self) -> None:
@@ -111,13 +110,13 @@ class _Building:
         from scaletest.run.stage import StageOptions
         from scaletest.run.up import Up
 
-        toolchain = await provide_toolchain()
+        toolchain = await provide_toolchain(self._target.tools)
         options = StageOptions(
             run_id=self._run_id,
             chart=self._chart,
             bin_dir=toolchain.bin_dir,
             helm=toolchain.path("helm"),
-            context=self._context,
+            context=self._target.context,
             namespace=self._namespace,
             overrides=self._overrides,
         )

@@ -50,6 +50,11 @@ class Target:
     # Helm values.
     images: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def tools(self) -> tuple[str, ...] | None:
+        """The binaries that a run needs here; None: all. Somebody's cluster brings its own, in images."""
+        return None if self.context is None else ("helm", "kubectl")
+
 
 def read_target(plan: "Plan", context: str, images: Sequence[str], prometheus_url: str = "") -> Target:
     """What the flags say about the cluster that a plan goes to."""
@@ -68,10 +73,24 @@ def read_target(plan: "Plan", context: str, images: Sequence[str], prometheus_ur
 
 def refuse_without_images(target: Target, sets: dict[str, Any]) -> None:
     """The chart's own names for our images are on no registry: a run would wait for them in vain."""
-    chosen = target.images.get("image", {}) | sets.get("image", {})
+    chosen = target.images.get("image", {}) | _below(sets, "image")
     missing = [part for part in _PARTS if part not in chosen and "registry" not in chosen]
     if target.context is not None and missing:
         raise UsageError(f"no image of {' and '.join(missing)} for context {target.context}", hint=_IMAGE_HINT)
+
+
+def refuse_without_prometheus(sets: dict[str, Any]) -> None:
+    """`up` can do without it, a verdict can not."""
+    if not _below(sets, "prometheus").get("enabled", True):
+        raise UsageError(
+            "--set prometheus.enabled=false: a run is judged from the chart's own Prometheus",
+            hint="--prometheus-url names another way to it, not another one",
+        )
+
+
+def _below(sets: dict[str, Any], key: str) -> dict[str, Any]:
+    found = sets.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _read_url(url: str) -> str:
@@ -110,3 +129,12 @@ def _read_image(image: str) -> dict[str, str]:
     if at or not name or not tag or "/" in tag:
         raise UsageError(f"--image {image!r} has neither a tag nor a digest", hint=_IMAGE_HINT)
     return {"repository": name, "tag": tag}
+
+
+def show_rbac() -> None:
+    """Print the ClusterRole that a run on a kube context needs, for kubectl apply -f -."""
+    import yaml
+
+    from scaletest.run.rights import cluster_role
+
+    typer.echo(yaml.safe_dump(cluster_role(), sort_keys=False), nl=False)

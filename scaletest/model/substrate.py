@@ -101,7 +101,7 @@ class Substrate(Document):
     metadata: Metadata = Metadata()
     """Who the document is."""
     host_kind: Literal["embedded", "context"] = "context"
-    """`embedded`: this machine brings its own control plane; `context`: the current kube context."""
+    """`embedded`: this machine brings its own control plane; `context`: a kube context, see `--context`."""
     host: Host | None = None
     """One host of the fleet; the embedded host leaves it out: it is this machine."""
     cluster: ClusterPoint

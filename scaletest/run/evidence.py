@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import yaml
 from kubernetes.client.exceptions import ApiException
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from scaletest.errors import ScaletestError
 from scaletest.run.hostapi import HostApi
@@ -57,7 +58,14 @@ async def keep_snapshot(prometheus: Prometheus, sidecar_url: str, tls_dir: Path,
     return await asyncio.to_thread(_count, target)
 
 
+@retry(
+    retry=retry_if_exception_type(httpx.TransportError),
+    stop=stop_after_attempt(3),
+    wait=wait_fixed(2),
+    reraise=True,
+)
 async def _download(url: str, tls_dir: Path, target: Path) -> None:
+    """Again from its beginning if the way breaks off: it is the evidence."""
     tls = ssl.create_default_context(cafile=str(tls_dir / "ca.crt"))
     tls.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")
     partial = target.with_suffix(".partial")

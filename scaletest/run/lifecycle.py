@@ -126,7 +126,9 @@ class Run:
             if self._stage.values.get("grafana", {}).get("enabled"):
                 journal.say("install", grafana_hint(self._options.stage.namespace))
             address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
-            self._prometheus = prometheus = Prometheus(f"https://{address}", ground.private_dir)
+            self._prometheus = prometheus = Prometheus(
+                f"https://{address}", ground.private_dir, way_may_break=ground.kind == "context"
+            )
 
         with facts.timing("settle"):
             await api.set_phase("settle")

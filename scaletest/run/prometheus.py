@@ -18,6 +18,8 @@ from urllib3.util import Retry
 # What the certificate of its pod says, whatever address leads there: a pod's own, or this end of a port-forward.
 SERVER_NAME = "prometheus.bigfleet"
 _QUERY_SECONDS = 5
+# At once, after 2 s, after 4 s.
+_ATTEMPTS_MORE = 3
 _SNAPSHOT_SECONDS = 120
 # BigFleet is scraped as often.
 _STEP_SECONDS = 5
@@ -49,7 +51,7 @@ class _NamedServer(HTTPAdapter):
 class Prometheus:
     """Asks over TLS with the runner's own certificate; a replay needs none. Its library blocks, hence the threads."""
 
-    def __init__(self, url: str, tls_dir: Path | None = None) -> None:
+    def __init__(self, url: str, tls_dir: Path | None = None, *, way_may_break: bool = False) -> None:
         session = requests.Session()
         if tls_dir:
             session.verify = str(tls_dir / "ca.crt")
@@ -57,12 +59,14 @@ class Prometheus:
         session.trust_env = False
         self.url = url
         self._session = session
-        # Settle and soak poll anyway, so a failed query is an answer, not something to repeat in place.
+        # Settle and soak poll anyway, so a failed query is an answer, not something to repeat in place; unless the way
+        # is one that breaks off for a second now and then. No query changes anything.
+        retry = Retry(total=_ATTEMPTS_MORE, backoff_factor=1, allowed_methods=None) if way_may_break else Retry(total=0)
         self._connection = PrometheusConnect(
-            url=url, session=session, retry=Retry(total=0), timeout=_QUERY_SECONDS, method="POST"
+            url=url, session=session, retry=retry, timeout=_QUERY_SECONDS, method="POST"
         )
         if tls_dir:
-            session.mount(url, _NamedServer())
+            session.mount(url, _NamedServer(max_retries=retry))
 
     async def samples(self, query: str, at: float | None = None) -> list[Sample]:
         """All series of an instant query, NaN and infinities included."""

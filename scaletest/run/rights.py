@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
@@ -37,7 +38,7 @@ class Right:
 
 # Our own calls, and Helm's. Whoever creates a Role must hold what it gives, hence the TokenReviews (the issuer's).
 RIGHTS = (
-    Right("namespaces", ("get", "list", "create", "patch", "delete"), namespaced=False),
+    Right("namespaces", _MANAGE, namespaced=False),
     Right("clusterroles", _MANAGE, _RBAC, namespaced=False),
     Right("clusterrolebindings", _MANAGE, _RBAC, namespaced=False),
     Right("tokenreviews", ("create",), "authentication.k8s.io", namespaced=False),
@@ -53,6 +54,19 @@ RIGHTS = (
     Right("pods/log", ("get",)),
 )
 FORWARDING = Right("pods/portforward", ("create",))
+
+
+def cluster_role() -> dict[str, Any]:
+    """All of it, for whoever gives rights away. A ClusterRole, because a run makes its own namespace."""
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "bigfleet-scaletest-runner"},
+        "rules": [
+            {"apiGroups": [right.group], "resources": [right.resource], "verbs": list(right.verbs)}
+            for right in [*RIGHTS, FORWARDING]
+        ],
+    }
 
 
 async def refuse_without_rights(api: HostApi, context: str, *, forwards: bool) -> None:
@@ -76,8 +90,8 @@ async def refuse_without_rights(api: HostApi, context: str, *, forwards: bool) -
         more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
         raise InstallError(
             f"context {context} does not let us {', '.join(found[:_MOST_SHOWN])}{more}",
-            hint=f"kubectl --context {context} -n {api.namespace} auth can-i --list shows what it does let us; "
-            "docs/clusters.md has all that a run needs",
+            hint="scaletest-runner rbac prints the ClusterRole that a run needs; "
+            f"kubectl --context {context} auth can-i --list shows what there is",
         )
 
 

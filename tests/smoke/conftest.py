@@ -2,7 +2,7 @@
 
 import pytest
 
-_ORDER = ("thread", "up", "a_pod_finds_its_machine", "broken_hops", "defects", "overload")
+_ORDER = ("thread", "context", "up", "a_pod_finds_its_machine", "broken_hops", "defects", "overload")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -78,7 +79,9 @@ class LiveRun(Diary):
         return Path(self.host()["kubeconfig"])
 
 
-async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | None = None) -> FinishedRun:
+async def run(
+    output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | None = None, **environ: str
+) -> FinishedRun:
     """Start a run, let `meddle` (a coroutine function) interfere, and wait for its end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -87,6 +90,7 @@ async def run(output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | 
         "--output",
         str(output),
         *arguments,
+        env=os.environ | environ,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
