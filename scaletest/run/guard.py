@@ -43,15 +43,18 @@ def classify_context(name: str) -> TargetKind:
 def chosen_context(name: str = "") -> str:
     """The kube context that a run goes to: this one, or the current one. Raises UsageError where it is unknown."""
     import yaml
-    from kubernetes import config
+    from kubernetes.config import kube_config
     from kubernetes.config.config_exception import ConfigException
 
     try:
-        known, active = config.list_kube_config_contexts()
-        names = [str(context["name"]) for context in known]
+        config = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+        if config is None:
+            raise ConfigException("there is no kubeconfig")
+        names = [str(context["name"]) for context in config["contexts"].value]
         if not name or name in names:
-            return name or str(active["name"])
-        reason = f"the kubeconfig has no {name!r}, but {', '.join(names)}"
+            # It looks whether its cluster and user are there; those of the current context need not be.
+            return str(kube_config.KubeConfigLoader(config, active_context=name or None).current_context["name"])
+        reason = f"the kubeconfig has no {name!r}, but {', '.join(names) or 'none at all'}"
     except (ConfigException, OSError) as error:
         reason = str(error)
     except (yaml.YAMLError, UnicodeDecodeError) as error:

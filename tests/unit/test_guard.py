@@ -141,6 +141,21 @@ def test_a_context_is_chosen_by_name_and_must_be_known(monkeypatch: pytest.Monke
         chosen_context("homelap")
 
 
+def test_a_broken_current_context_does_not_matter_to_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = KUBECONFIG.format(context="homelab").replace("current-context: homelab", "current-context: gone")
+    (tmp_path / "config").write_text(text)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    assert chosen_context("homelab") == "homelab"
+    with pytest.raises(UsageError, match="gone"):
+        chosen_context()
+
+
+def test_without_a_kubeconfig_there_is_no_context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="there is no kubeconfig"):
+        chosen_context("homelab")
+
+
 def test_yes_on_the_command_line_is_a_yes(capsys: pytest.CaptureFixture[str]) -> None:
     cli_run.ask_before_spending(shipped_plan("50k", "example-fat-host"), "prod-eks", yes=True)
     assert capsys.readouterr().err == ""
