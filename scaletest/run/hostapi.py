@@ -37,6 +37,7 @@ class HostApi:
         api_client = config.new_client_from_config_dict(document, temp_file_path=str(private_dir))
         self._core = client.CoreV1Api(api_client)
         self._rbac = client.RbacAuthorizationV1Api(api_client)
+        self._authentication = client.AuthenticationV1Api(api_client)
         self._authorization = client.AuthorizationV1Api(api_client)
 
     async def create_namespace(self) -> None:
@@ -44,6 +45,14 @@ class HostApi:
         annotations = {OWNER_ANNOTATION: Owner.me().text}
         body = {"metadata": {"name": self.namespace, "labels": labels, "annotations": annotations}}
         await self._call(self._core.create_namespace, body)
+
+    async def me(self) -> str:
+        """Who the API takes us for; `us` where it does not say."""
+        try:
+            answer = await self._call(self._authentication.create_self_subject_review, {})
+        except ApiException:
+            return "us"
+        return str(answer.status.user_info.username)
 
     async def may(self, attributes: dict[str, str]) -> bool:
         """Whether the API lets us do this (the ResourceAttributes of a SelfSubjectAccessReview)."""

@@ -89,9 +89,9 @@ async def refuse_without_rights(api: HostApi, context: str, *, forwards: bool) -
     if found:
         more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
         raise InstallError(
-            f"context {context} does not let us {', '.join(found[:_MOST_SHOWN])}{more}",
-            hint="scaletest-runner rbac prints the ClusterRole that a run needs; "
-            f"kubectl --context {context} auth can-i --list shows what there is",
+            f"context {context} does not let {await api.me()} {', '.join(found[:_MOST_SHOWN])}{more}",
+            hint=f"kubectl auth can-i --list --context {context} shows what there is; "
+            "scaletest-runner rbac prints the ClusterRole that a run needs",
         )
 
 
