@@ -2,6 +2,8 @@
 
 import errno
 import io
+import os
+import signal
 import sys
 
 import typer
@@ -14,7 +16,7 @@ from scaletest.cli.run import run
 from scaletest.cli.simulate import simulate_profile
 from scaletest.cli.stage import bring_up, collect_garbage, show_status, take_down
 from scaletest.cli.tools import tools_app
-from scaletest.errors import ScaletestError
+from scaletest.errors import Interrupted, ScaletestError
 
 app = typer.Typer(
     help="Proves that BigFleet holds its SLOs at a given size, on real Kubernetes control planes.",
@@ -41,7 +43,16 @@ app.add_typer(host_app, name="host")
 app.add_typer(tools_app, name="tools")
 
 
+def _end(*_: object) -> None:
+    os.write(2, b"scaletest-runner: interrupted\n")
+    raise SystemExit(Interrupted.exit_code)
+
+
 def main() -> None:
+    # Until a command has something to clean up, and takes the signals for that, one of them just ends it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no × shows ? instead of a traceback
