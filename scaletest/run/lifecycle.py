@@ -15,7 +15,7 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
-from scaletest.errors import CapReached, Leftovers, ScaletestError
+from scaletest.errors import CapReached, InstallError, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
 from scaletest.report.dashboard import grafana_hint, with_dashboard
@@ -37,12 +37,12 @@ from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.guard import Caps
 from scaletest.run.hops import HopReading, diagnose, read_hops
-from scaletest.run.hostapi import HostApi
 from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
 from scaletest.run.judging import Soaked, judge_soak
 from scaletest.run.measure import read_informational
+from scaletest.run.names import PROMETHEUS_POD
 from scaletest.run.outcome import Outcome
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.run.selfcheck import ScrapeIntervals
@@ -75,6 +75,8 @@ class Run:
         values = with_dashboard(plan, plan.values(options.stage.run_id))
         self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
+        # Where its snapshots are fetched from; known beforehand, because the host's API may not answer then.
+        self._snapshots_url = ""
         # The handler of SIGINT and its like.
         ending = "keeping the stage" if options.keep else "tearing down"
         self.interrupt = Interrupts(partial(journal.say, "stop"), f"keeping the evidence, then {ending}")
@@ -124,7 +126,8 @@ class Run:
             api = await self._stage.install()
             if self._stage.values.get("grafana", {}).get("enabled"):
                 journal.say("install", grafana_hint(self._options.stage.namespace))
-            address = await ground.address(api, "prometheus-0", 9090)
+            address = await ground.address(api, PROMETHEUS_POD, 9090)
+            self._snapshots_url = f"https://{await ground.address(api, PROMETHEUS_POD, 9091)}"
             self._prometheus = prometheus = Prometheus(f"https://{address}", ground.private_dir)
 
         with facts.timing("settle"):
@@ -168,7 +171,7 @@ class Run:
                     await self._judge(self._prometheus, soaked)
                 at = soaked.window.end if soaked else time.time()
                 facts.informational = await read_informational(self._prometheus, self._plan.window_seconds, at)
-                await self._snapshot(self._prometheus, api, ground)
+                await self._snapshot(self._prometheus, ground)
             if not self._outcome.passed:
                 await keep_logs(api, self._options.output / "logs", journal)
 
@@ -196,11 +199,11 @@ class Run:
             self._journal.say("evidence", str(error))
             return []
 
-    async def _snapshot(self, prometheus: Prometheus, api: HostApi, ground: Ground) -> None:
+    async def _snapshot(self, prometheus: Prometheus, ground: Ground) -> None:
+        target = self._options.output / SNAPSHOT
         try:
-            sidecar = f"https://{await ground.address(api, 'prometheus-0', 9091)}"
-            counted = await keep_snapshot(prometheus, sidecar, ground.private_dir, self._options.output / SNAPSHOT)
-        except (SnapshotFailed, ScaletestError) as error:
+            counted = await keep_snapshot(prometheus, self._snapshots_url, ground.private_dir, target)
+        except SnapshotFailed as error:
             self._outcome.add(codes.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
         else:
@@ -232,7 +235,9 @@ class Run:
         await self._stage.force_down()
 
     def _fail(self, error: ScaletestError) -> None:
-        self._outcome.add(error.exit_code, error.message)
+        # What breaks away under an installed fleet is no failed install.
+        broke = isinstance(error, InstallError) and self._prometheus is not None
+        self._outcome.add(codes.UNMEASURED if broke else error.exit_code, error.message)
         self._journal.say("failed", error.message, hint=error.hint)
 
     def _unexpected(self, error: Exception, exit_code: int) -> None:

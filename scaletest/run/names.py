@@ -2,3 +2,4 @@
 
 RELEASE = "scaletest"
 NAMESPACE = "bigfleet-scaletest"
+PROMETHEUS_POD = "prometheus-0"

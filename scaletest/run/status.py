@@ -15,6 +15,7 @@ from scaletest.host.registry import Host
 from scaletest.run.contexts import ContextStage
 from scaletest.run.ground import runner_dir
 from scaletest.run.hostapi import HostApi, is_ready
+from scaletest.run.names import PROMETHEUS_POD
 
 _PROMETHEUS_PORT = 9090
 
@@ -52,7 +53,7 @@ class Standing:
     @property
     def prometheus_url(self) -> str:
         """Reachable from here on the embedded host only; empty if there is none."""
-        found = [pod for pod in self.pods or [] if pod.metadata.name == "prometheus-0" and pod.status.pod_ip]
+        found = [pod for pod in self.pods or [] if pod.metadata.name == PROMETHEUS_POD and pod.status.pod_ip]
         return f"https://{found[0].status.pod_ip}:{_PROMETHEUS_PORT}" if found and self.host_id else ""
 
     def clusters(self) -> list[str]:
