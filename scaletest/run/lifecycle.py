@@ -36,7 +36,7 @@ from scaletest.run.evidence import (
 from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.guard import Caps
-from scaletest.run.hops import HopReading, diagnose, read_hops
+from scaletest.run.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
@@ -72,6 +72,7 @@ class Run:
         self._journal = journal
         self._outcome = Outcome()
         self._facts = RunFacts(plan, options.stage.run_id)
+        self._hops = hops_of(plan.profile.load_profile.mode)
         values = with_dashboard(plan, plan.values(options.stage.run_id))
         self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
@@ -188,13 +189,13 @@ class Run:
             self._outcome.add(exit_code, sentence)
         about_gates = [code for code, _ in failures if code in (codes.GATE_FAILED, codes.UNMEASURED)]
         if about_gates:
-            broken = await diagnose(prometheus) or await attribute(prometheus, gates_for(self._plan))
+            broken = await diagnose(prometheus, self._hops) or await attribute(prometheus, gates_for(self._plan))
             if broken:
                 self._outcome.add(min(about_gates), broken)
 
     async def _read_hops(self, prometheus: Prometheus) -> list[HopReading]:
         try:
-            return await read_hops(prometheus)
+            return await read_hops(prometheus, self._hops)
         except PrometheusUnreachable as error:
             self._journal.say("evidence", str(error))
             return []
