@@ -34,4 +34,5 @@ def quick_profile(directory: Path) -> Path:
 async def start_quick_run(runner: Runner, *arguments: str) -> Command:
     """Start one; its diary is the runner's."""
     flags = ("--profile", str(quick_profile(runner.home)), "--substrate", str(shared_machine(runner.home)))
-    return await runner.start_run(*flags, *arguments)
+    # The self-check reads the control planes too, so they are scraped within the soak.
+    return await runner.start_run(*flags, "--set", "prometheus.controlPlaneScrapeSeconds=5", *arguments)
