@@ -108,9 +108,10 @@ async def test_a_snapshot_that_finds_no_room_is_said_in_the_summary(runner: Runn
 
 async def test_evidence_that_cannot_be_written_at_all_is_told_on_the_screen(runner: Runner) -> None:
     run, ids = await soaking(runner)
-    _limit_files(run, 1)
+    _limit_files(run, 8_000)  # the screen, which is a file here, fits in; neither summary nor diary does
     screen = await ended(runner, run, ids, 5)
     assert "the summary could not be written: File too large" in screen
+    assert "events.jsonl could not be written: File too large" in screen
     assert "free some space" in screen
     assert not (runner.results / "summary.json").exists()
 
