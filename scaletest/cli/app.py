@@ -5,6 +5,8 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -48,17 +50,25 @@ def _end(*_: object) -> None:
     raise SystemExit(Interrupted.exit_code)
 
 
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Until a command has something to clean up, and takes the signals for that, one of them just ends it."""
+    before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main() -> None:
-    # Until a command has something to clean up, and takes the signals for that, one of them just ends it.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no × shows ? instead of a traceback
     try:
-        app(standalone_mode=True)
-        sys.stdout.flush()
+        with _ended_by_signals():
+            app(standalone_mode=True)
+            sys.stdout.flush()
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

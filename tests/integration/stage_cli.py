@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, command_of, hosts_of_processes, marked
 from scaletest.host.registry import DAEMON
+from scaletest.run.evidence import read_events
 from tests.patience import eventually
 
 # Far beyond what any of these commands takes: only a hang ends here.
@@ -137,8 +137,7 @@ class Runner:
 
     def events(self) -> list[dict[str, Any]]:
         """The diary of the last `up` or run."""
-        path = self.results / "events.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return read_events(self.results / "events.jsonl")
 
     async def reached(self, phase: str, words: str = "") -> None:
         await eventually(
