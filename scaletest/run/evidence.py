@@ -108,7 +108,7 @@ async def keep_logs(api: HostApi, directory: Path, journal: Journal) -> None:
             for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
                 kept += await _keep_log(api, pod.metadata.name, container.name, directory)
         journal.say("evidence", f"kept {kept} logs")
-    except (ApiException, ScaletestError) as error:
+    except (ApiException, ScaletestError, OSError) as error:
         journal.say("evidence", f"logs could not be kept: {error}")
 
 

@@ -19,7 +19,16 @@ _PROFILE = {
     "loadProfile": {"mode": "cr", "rampSeconds": 5, "soakSeconds": 20, "churnPerMinute": 1.0},
     "rampBudget": "4m",
     "shard": {"failureRatePerSec": 0.02},
-    "slo": {"minObservations": 1},
+    # A busy machine must not fail it.
+    "slo": {
+        "minObservations": 1,
+        "shardConfigurePhaseP99Seconds": 120,
+        "operatorNodeStateUpdateP99Seconds": 60,
+        "shardCycleDurationP99Seconds": 60,
+        "operatorRollupP99Seconds": 30,
+        "operatorAckP99Seconds": 60,
+        "maxReclaimActionsDuringSoak": 100,
+    },
 }
 
 

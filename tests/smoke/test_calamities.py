@@ -113,6 +113,7 @@ async def test_evidence_that_cannot_be_written_at_all_is_told_on_the_screen(runn
     assert "the summary could not be written: File too large" in screen
     assert "events.jsonl could not be written: File too large" in screen
     assert "free some space" in screen
+    assert "unexpected" not in screen
     assert not (runner.results / "summary.json").exists()
 
 
