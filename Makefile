@@ -41,8 +41,8 @@ test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test 
 test-integration: tools kernels ## Tests with the real binaries
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/integration
 
-test-long: tools kernels ## Hours of repetition: random kills, signals, installs; goes on where an earlier attempt ended
-	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration $(LONG)
+test-long: tools kernels ## Hours: random kills, installs, every signal in every phase, every seeded defect; goes on where it was stopped
+	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration tests/smoke $(LONG)
 
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/smoke

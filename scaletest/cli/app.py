@@ -2,7 +2,11 @@
 
 import errno
 import io
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -15,7 +19,7 @@ from scaletest.cli.simulate import simulate_profile
 from scaletest.cli.stage import bring_up, collect_garbage, show_status, take_down
 from scaletest.cli.target import show_rbac
 from scaletest.cli.tools import tools_app
-from scaletest.errors import ScaletestError
+from scaletest.errors import Interrupted, ScaletestError
 
 app = typer.Typer(
     help="Proves that BigFleet holds its SLOs at a given size, on real Kubernetes control planes.",
@@ -43,13 +47,30 @@ app.add_typer(host_app, name="host")
 app.add_typer(tools_app, name="tools")
 
 
+def _end(*_: object) -> None:
+    os.write(2, b"scaletest-runner: interrupted\n")
+    raise SystemExit(Interrupted.exit_code)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Until a command has something to clean up, and takes the signals for that, one of them just ends it."""
+    before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no × shows ? instead of a traceback
     try:
-        app(standalone_mode=True)
-        sys.stdout.flush()
+        with _ended_by_signals():
+            app(standalone_mode=True)
+            sys.stdout.flush()
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

@@ -89,6 +89,7 @@ async def provide_toolchain(
 
     # Under nohup a hangup is ignored, and has to stay so.
     signals = [number for number in _SIGNALS if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in signals}
     for number in signals:
         loop.add_signal_handler(number, interrupt)
     try:
@@ -102,6 +103,7 @@ async def provide_toolchain(
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+            signal.signal(number, before[number])
 
 
 def list_lines(listing: "Listing") -> list[str]:

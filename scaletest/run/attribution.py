@@ -40,14 +40,15 @@ def attribution(outcomes: Mapping[str, float], figures: Mapping[str, float | Non
         meaning = f" ({OUTCOMES[worst]})" if worst in OUTCOMES else ""
         return f"{sum(bad.values()):.0f} Bootstraps of the last two minutes failed, most of them as {worst}{meaning}"
     configure, request = figures.get("configure") or 0.0, figures.get("request") or 0.0
-    if configure > _SLOW_SECONDS:
+    state = figures.get("node state") or 0.0
+    # A machine is configured only when its node is there, and no node is made before it is announced.
+    if configure > _SLOW_SECONDS and state <= max(_SLOW_SECONDS, configure / 2):
         part = "the operator's answer to BootstrapRequest" if request > configure / 2 else "the provider and the node"
         return f"machines take {configure:.1f} s to configure (p99), mostly {part}"
-    state = figures.get("node state") or 0.0
     if state > _SLOW_SECONDS:
         conflicts = figures.get("conflicts") or 0.0
-        why = f", with {conflicts:.0f} write conflicts" if conflicts else ""
-        return f"UpcomingNodes are published {state:.1f} s late (p99){why}: the apiserver's writes"
+        why = f", with {conflicts:.0f} write conflicts: " if conflicts else ": the operator, or "
+        return f"UpcomingNodes are published {state:.1f} s late (p99){why}the apiserver's writes"
     upcoming = figures.get("upcoming") or 0.0
     if upcoming > _SLOW_SECONDS:
         return f"Nodes are made {upcoming:.1f} s after their UpcomingNode (p99): the node-creator's queue"

@@ -5,6 +5,7 @@ import contextlib
 import json
 import ssl
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,20 @@ class SnapshotFailed(Exception):
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write whole or not at all."""
+    with _whole(path) as partial:
+        partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A file to write that takes the place of `path` at the end; if it can't be written, nothing of it stays."""
     partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
-    partial.replace(path)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def write_values(path: Path, values: dict[str, Any]) -> None:
@@ -68,16 +80,14 @@ async def _download(url: str, tls_dir: Path, target: Path) -> None:
     """Again from its beginning if the way breaks off: it is the evidence."""
     tls = ssl.create_default_context(cafile=str(tls_dir / "ca.crt"))
     tls.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")
-    partial = target.with_suffix(".partial")
     async with (
         httpx.AsyncClient(verify=tls, timeout=_DOWNLOAD_SECONDS, trust_env=False) as http,
         http.stream("GET", url, extensions={"sni_hostname": SERVER_NAME}) as answer,
     ):
         answer.raise_for_status()
-        with partial.open("wb") as file:
+        with _whole(target) as partial, partial.open("wb") as file:
             async for chunk in answer.aiter_bytes():
                 file.write(chunk)
-    partial.replace(target)
 
 
 def _count(archive: Path) -> dict[str, int]:
@@ -106,7 +116,7 @@ async def keep_logs(api: HostApi, directory: Path, journal: Journal) -> None:
             for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
                 kept += await _keep_log(api, pod.metadata.name, container.name, directory)
         journal.say("evidence", f"kept {kept} logs")
-    except (ApiException, ScaletestError) as error:
+    except (ApiException, ScaletestError, OSError) as error:
         journal.say("evidence", f"logs could not be kept: {error}")
 
 

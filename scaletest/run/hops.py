@@ -4,9 +4,10 @@ Hops stand in the order of cause and effect, which is the order to look in.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scaletest.model.profile import DemandMode
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 
@@ -20,6 +21,8 @@ class Hop:
     query: str
     # The scrape target of the actor, as labels of `up`; empty when another hop watches it.
     target: str
+    # Nothing takes it where CapacityRequests exist without Pods.
+    of_pods: bool = False
 
 
 _CLUSTER = 'component="kwok-cluster",metrics_port='
@@ -34,6 +37,7 @@ HOPS = (
         "kube-scheduler",
         'sum(scheduler_schedule_attempts_total{result="unschedulable"})',
         f'{_CLUSTER}"control-plane"',
+        of_pods=True,
     ),
     Hop(
         3,
@@ -41,6 +45,7 @@ HOPS = (
         "pod-controller",
         'sum(bigfleet_unschedulable_pod_controller_reconciles_total{outcome="cr_created"})',
         f'{_CLUSTER}"pod-controller"',
+        of_pods=True,
     ),
     Hop(
         4,
@@ -79,9 +84,21 @@ HOPS = (
         'sum(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap",outcome="success"})',
         "",
     ),
-    Hop(10, "Pods are bound", "kube-scheduler", 'sum(scheduler_schedule_attempts_total{result="scheduled"})', ""),
-    Hop(11, "Pods run", "kwok", "sum(bigfleet_scaletest_node_creator_running_pods)", ""),
+    Hop(
+        10,
+        "Pods are bound",
+        "kube-scheduler",
+        'sum(scheduler_schedule_attempts_total{result="scheduled"})',
+        "",
+        of_pods=True,
+    ),
+    Hop(11, "Pods run", "kwok", "sum(bigfleet_scaletest_node_creator_running_pods)", "", of_pods=True),
 )
+
+
+def hops_of(mode: DemandMode) -> tuple[Hop, ...]:
+    """The hops that such a demand goes."""
+    return HOPS if mode == "pod" else tuple(hop for hop in HOPS if not hop.of_pods)
 
 
 @dataclass(frozen=True)
@@ -93,13 +110,13 @@ class HopReading:
     answers: bool
 
 
-async def read_hops(prometheus: Prometheus) -> list[HopReading]:
+async def read_hops(prometheus: Prometheus, hops: Iterable[Hop]) -> list[HopReading]:
     async def read(hop: Hop) -> HopReading:
         passed = await prometheus.value(hop.query)
         alive = not hop.target or await prometheus.value(f"min(up{{{hop.target}}})") == 1
         return HopReading(hop, passed, alive)
 
-    return list(await asyncio.gather(*(read(hop) for hop in HOPS)))
+    return list(await asyncio.gather(*(read(hop) for hop in hops)))
 
 
 async def read_outcomes(prometheus: Prometheus) -> dict[str, float]:
@@ -128,10 +145,10 @@ def broken_hop(readings: Sequence[HopReading], outcomes: dict[str, float]) -> st
     return ""
 
 
-async def diagnose(prometheus: Prometheus) -> str:
+async def diagnose(prometheus: Prometheus, hops: Iterable[Hop]) -> str:
     """Which hop is broken, in one sentence; empty when all of them flow."""
     try:
-        readings, outcomes = await asyncio.gather(read_hops(prometheus), read_outcomes(prometheus))
+        readings, outcomes = await asyncio.gather(read_hops(prometheus, hops), read_outcomes(prometheus))
     except PrometheusUnreachable as error:
         return str(error)
     return broken_hop(readings, outcomes)

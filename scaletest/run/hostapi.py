@@ -22,6 +22,11 @@ RUN_LABEL = "bigfleet-scaletest-run"
 OWNER_ANNOTATION = "bigfleet-scaletest/owner"
 RUN_CONFIG_MAP = "scaletest-run"
 _CALL_SECONDS = 15
+# What to look at when the API knows us not, or does not let us.
+_REFUSED = {
+    401: "kubectl auth whoami shows whether the kubeconfig's credentials are any good",
+    403: "kubectl auth can-i --list shows what you may do; a run needs a namespace, and ClusterRoles for its pods",
+}
 # Reasons of a container that waits for its turn.
 _STARTING = frozenset({"PodInitializing", "ContainerCreating"})
 
@@ -187,10 +192,14 @@ class HostApi:
         try:
             return await asyncio.to_thread(function, *arguments, _request_timeout=_CALL_SECONDS, **options)
         except HTTPError as error:
-            raise InstallError(f"the host's API does not answer: {error}") from error
+            raise InstallError(
+                f"the host's API does not answer: {error}", hint="kubectl cluster-info asks it too"
+            ) from error
         except ApiException as error:
-            if error.status in (401, 403):
-                raise InstallError(f"the host's API refuses us: {_message(error)}") from error
+            if error.status in _REFUSED:
+                raise InstallError(
+                    f"the host's API refuses us: {_message(error)}", hint=_REFUSED[error.status]
+                ) from error
             raise
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
-from scaletest.errors import CapReached, Leftovers, ScaletestError
+from scaletest.errors import CapReached, InstallError, Leftovers, ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
 from scaletest.report.dashboard import grafana_hint, with_dashboard
@@ -36,8 +36,7 @@ from scaletest.run.evidence import (
 from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.guard import Caps
-from scaletest.run.hops import HopReading, diagnose, read_hops
-from scaletest.run.hostapi import HostApi
+from scaletest.run.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
@@ -73,9 +72,12 @@ class Run:
         self._journal = journal
         self._outcome = Outcome()
         self._facts = RunFacts(plan, options.stage.run_id, options.stage.context or "")
+        self._hops = hops_of(plan.profile.load_profile.mode)
         values = with_dashboard(plan, plan.values(options.stage.run_id))
         self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
+        # Where its snapshots are fetched from; known beforehand, because the host's API may not answer then.
+        self._snapshots_url = ""
         # The handler of SIGINT and its like.
         ending = "keeping the stage" if options.keep else "tearing down"
         self.interrupt = Interrupts(partial(journal.say, "stop"), f"keeping the evidence, then {ending}")
@@ -126,6 +128,7 @@ class Run:
             if self._stage.values.get("grafana", {}).get("enabled"):
                 journal.say("install", grafana_hint(self._options.stage.namespace))
             address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
+            self._snapshots_url = f"https://{await ground.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
             self._prometheus = prometheus = Prometheus(
                 f"https://{address}", ground.private_dir, way_may_break=ground.kind == "context"
             )
@@ -171,7 +174,7 @@ class Run:
                     await self._judge(self._prometheus, soaked)
                 at = soaked.window.end if soaked else time.time()
                 facts.informational = await read_informational(self._prometheus, self._plan.window_seconds, at)
-                await self._snapshot(self._prometheus, api, ground)
+                await self._snapshot(self._prometheus, ground)
             if not self._outcome.passed:
                 await keep_logs(api, self._options.output / "logs", journal)
 
@@ -188,22 +191,22 @@ class Run:
             self._outcome.add(exit_code, sentence)
         about_gates = [code for code, _ in failures if code in (codes.GATE_FAILED, codes.UNMEASURED)]
         if about_gates:
-            broken = await diagnose(prometheus) or await attribute(prometheus, gates_for(self._plan))
+            broken = await diagnose(prometheus, self._hops) or await attribute(prometheus, gates_for(self._plan))
             if broken:
                 self._outcome.add(min(about_gates), broken)
 
     async def _read_hops(self, prometheus: Prometheus) -> list[HopReading]:
         try:
-            return await read_hops(prometheus)
+            return await read_hops(prometheus, self._hops)
         except PrometheusUnreachable as error:
             self._journal.say("evidence", str(error))
             return []
 
-    async def _snapshot(self, prometheus: Prometheus, api: HostApi, ground: Ground) -> None:
+    async def _snapshot(self, prometheus: Prometheus, ground: Ground) -> None:
+        target = self._options.output / SNAPSHOT
         try:
-            sidecar = f"https://{await ground.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
-            counted = await keep_snapshot(prometheus, sidecar, ground.private_dir, self._options.output / SNAPSHOT)
-        except (SnapshotFailed, ScaletestError) as error:
+            counted = await keep_snapshot(prometheus, self._snapshots_url, ground.private_dir, target)
+        except SnapshotFailed as error:
             self._outcome.add(codes.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
         else:
@@ -237,7 +240,9 @@ class Run:
         await self._stage.force_down()
 
     def _fail(self, error: ScaletestError) -> None:
-        self._outcome.add(error.exit_code, error.message)
+        # What breaks away under an installed fleet is no failed install.
+        broke = isinstance(error, InstallError) and self._prometheus is not None
+        self._outcome.add(codes.UNMEASURED if broke else error.exit_code, error.message)
         self._journal.say("failed", error.message, hint=error.hint)
 
     def _unexpected(self, error: Exception, exit_code: int) -> None:

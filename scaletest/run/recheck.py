@@ -46,10 +46,11 @@ def soaked_of(summary: dict[str, Any]) -> Soaked:
         raise UsageError(f"{summary['runId']} never soaked: there is nothing to judge", hint=summary["failure"])
     restarted: dict[str, int] = summary.get("restarts", {})
     pressure = next((c.get("value") for c in summary["selfCheck"] if c["key"] == "cpuPressurePercent"), None)
-    was = next((gate for gate in summary["gates"] if gate["key"] == RESTARTS_KEY), None)
+    was = next((gate for gate in summary["gates"] if gate["key"] == RESTARTS_KEY), {"verdict": "pass"})
+    counted = None if was["verdict"] == "no-data" else float(sum(restarted.values()))
     return Soaked(
         SoakWindow(start, end),
-        Reading(float(sum(restarted.values())), problem=was["reason"] if was and was["verdict"] == "fail" else ""),
+        Reading(counted, problem=was["reason"] if was["verdict"] in ("fail", "no-data") else ""),
         Strain(pressure, summary["target"]["kind"] == "embedded", restarted),
         summary.get("cutShort", ""),
     )

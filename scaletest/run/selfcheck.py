@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from scaletest.model.substrate import SelfCheck
+from scaletest.run.names import PROMETHEUS_POD
 from scaletest.run.pressure import WINDOW_SECONDS
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable, Sample
 
@@ -114,10 +115,15 @@ async def check_harness(
         asked = (key for key in _TITLES if not here or key != here[0].key)
         return [*(_record(limits, key, "unmeasured", str(error)) for key in asked), *here]
     missed = _missed(answered, scraped, seconds, intervals, strain.restarted_pods)
+    if PROMETHEUS_POD in strain.restarted_pods:
+        blind = "Prometheus itself ended, so the scrapes that it missed say nothing"
+        scrapes = _record(limits, "missedScrapesFraction", "unmeasured", blind)
+    else:
+        scrapes = _worst(limits, "missedScrapesFraction", missed, "Prometheus missed {:.0%} of its scrapes")
     late = ((_process(lag.labels), lag.value) for lag in lags)
     slow = ((write.labels.get("pod", "?"), write.value) for write in writes)
     return [
-        _worst(limits, "missedScrapesFraction", missed, "Prometheus missed {:.0%} of its scrapes"),
+        scrapes,
         _worst(limits, "eventLoopLagP99Seconds", late, "its event loop ran {:.2g} s late (p99)"),
         _pressure_here(limits, strain) if strain.is_this_machine else _pressure_elsewhere(limits, hosts),
         _worst(limits, "apiserverMutatingP99Seconds", slow, "a write to its apiserver took {:.2g} s (p99)"),

@@ -8,7 +8,7 @@ from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.attribution import attribute
 from scaletest.run.gates import gates_for
-from scaletest.run.hops import diagnose
+from scaletest.run.hops import diagnose, hops_of
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.overview import look_at_fleet
@@ -55,7 +55,8 @@ class Settle:
 
     async def _give_up(self, why: str, state: Steadiness) -> None:
         """Say what is missing, which hop starved, and what to look at (spec/harness.md, Appendix C)."""
-        broken = await diagnose(self._prometheus) or await attribute(self._prometheus, gates_for(self._plan))
+        hops = hops_of(self._plan.profile.load_profile.mode)
+        broken = await diagnose(self._prometheus, hops) or await attribute(self._prometheus, gates_for(self._plan))
         first = state.unmet[0].look_at if state.unmet else ""
         raise NotSteady(
             f"steady state: {why}: {state.why_not()}" + (f"; {broken}" if broken else ""),

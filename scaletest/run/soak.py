@@ -5,6 +5,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kubernetes.client.exceptions import ApiException
+
+from scaletest.errors import ScaletestError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.gates import (
@@ -20,6 +23,7 @@ from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.judging import Soaked, SoakWindow
 from scaletest.run.measure import read_gate, read_reclaims
+from scaletest.run.names import PROMETHEUS_POD
 from scaletest.run.overview import look_at_fleet
 from scaletest.run.pressure import PressureSample, read_pressure, worst_percent
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
@@ -72,7 +76,11 @@ class Soak:
             await asyncio.sleep(max(0.0, min(_TICK_SECONDS, end - time.time())))
         window = SoakWindow(start, time.time())
         self._feel_pressure(window.end)
-        return replace(self._soaked(window, before, await self._api.restarts()), cut_short=cut_short)
+        try:
+            soaked = self._soaked(window, before, await self._api.restarts())
+        except (ScaletestError, ApiException) as error:  # what Prometheus saw can be judged all the same
+            soaked = self._soaked(window, {}, {}, unknown=str(error))
+        return replace(soaked, cut_short=cut_short)
 
     async def _hopeless(self, start: float, now: float) -> str:
         """Why the soak need not go on: a bar that is missed over the last minutes already. Empty: it goes on."""
@@ -94,17 +102,23 @@ class Soak:
     def _is_this_machine(self) -> bool:
         return self._plan.substrate.host_kind == "embedded"
 
-    def _soaked(self, window: SoakWindow, before: dict[str, int], after: dict[str, int]) -> Soaked:
-        """Containers that ended during the soak, and pods that went away altogether."""
+    def _soaked(self, window: SoakWindow, before: dict[str, int], after: dict[str, int], unknown: str = "") -> Soaked:
+        """Containers that ended during the soak, and pods that went away altogether; or why nobody knows."""
         ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
         ended |= dict.fromkeys(before.keys() - after.keys(), 1)
         came_back = [f"{name} ended and came back ({count}×)" for name, count in ended.items() if name in after]
         gone = [f"{name} is gone" for name in ended if name not in after]
-        for sentence in [*came_back, *gone]:
+        for sentence in filter(None, [*came_back, *gone, unknown]):
             self._journal.say("soak", sentence)
+        # Who measures is not what is measured: where only that ended, every figure has a hole, and nobody failed.
+        if ended and all(name.startswith(f"{PROMETHEUS_POD}/") for name in ended):
+            unknown = "; ".join([*came_back, *gone])
+        restarts = Reading(sum(ended.values()), problem="; ".join(gone), detail="; ".join(came_back))
+        if unknown:
+            restarts = Reading(None, problem=unknown)
         return Soaked(
             window,
-            Reading(sum(ended.values()), problem="; ".join(gone), detail="; ".join(came_back)),
+            restarts,
             Strain(
                 pressure_percent=worst_percent(self._pressure),
                 is_this_machine=self._is_this_machine,

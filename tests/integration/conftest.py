@@ -15,7 +15,6 @@ from tests.integration.coordinators import (
     trio,
 )
 from tests.integration.embedded_host import helm_binary, host, host_tools, kubectl
-from tests.integration.long_mode import LongMode
 from tests.integration.operator_world import side, world
 
 __all__ = [
@@ -51,8 +50,3 @@ _LONGEST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in _LONGEST)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: minutes of repetition; only with SCALETEST_LONG=1")
-    config.pluginmanager.register(LongMode(config))

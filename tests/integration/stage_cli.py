@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
@@ -14,10 +13,11 @@ from typing import Any
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, command_of, hosts_of_processes, marked
 from scaletest.host.registry import DAEMON
+from scaletest.run.evidence import read_events
 from tests.patience import eventually
 
 # Far beyond what any of these commands takes: only a hang ends here.
-HANG_SECONDS = 180
+HANG_SECONDS = 600
 CHART = "apiVersion: v2\nname: tiny\nversion: 0.1.0\n"
 # A pod with a child that hides in a session of its own; Ready after a while, and deaf to SIGTERM if asked.
 DEPLOYMENT = """
@@ -96,7 +96,8 @@ class Runner:
         self.state = home / "state" / "bigfleet-scaletest"
         self.chart = write_chart(home / "chart")
         self._commands: list[Command] = []
-        self._results = home / "no results yet"
+        # Of the last `up` or run.
+        self.results = home / "no results yet"
 
     async def close(self) -> None:
         """End what a failed test left running."""
@@ -124,14 +125,19 @@ class Runner:
 
     async def start_up(self, *arguments: str, **environ: str) -> Command:
         """`up` with the tiny chart."""
-        self._results = self.home / f"results-{len(self._commands)}"
-        flags = ("--pods", "0", "--chart", str(self.chart), "--output", str(self._results))
+        flags = ("--pods", "0", "--chart", str(self.chart), "--output", self._new_results())
         return await self.start("up", *flags, *arguments, **environ)
 
+    async def start_run(self, *arguments: str) -> Command:
+        return await self.start("--output", self._new_results(), *arguments)
+
+    def _new_results(self) -> str:
+        self.results = self.home / f"results-{len(self._commands)}"
+        return str(self.results)
+
     def events(self) -> list[dict[str, Any]]:
-        """The diary of the last `up`."""
-        path = self._results / "events.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        """The diary of the last `up` or run."""
+        return read_events(self.results / "events.jsonl")
 
     async def reached(self, phase: str, words: str = "") -> None:
         await eventually(
@@ -147,9 +153,12 @@ class Runner:
         pids = [pid for host_id in self.hosts() for pid in marked(**{HOST_MARKER: host_id})]
         return [pid for pid in pids if not word or word in command_of(pid)]
 
+    def pids_of(self, program: str) -> list[int]:
+        """The processes of these hosts that are this program."""
+        return [pid for pid in self.processes() if program == (command_of(pid) or [""])[0].rpartition("/")[2]]
+
     def runs(self, program: str) -> bool:
-        """Whether one of these hosts' processes is this program."""
-        return any(program in command_of(pid)[0].rsplit("/", 1)[-1:] for pid in self.processes() if command_of(pid))
+        return bool(self.pids_of(program))
 
     async def kill(self, word: str) -> None:
         """SIGKILL the process of the host with this word on its command line, as soon as there is one."""

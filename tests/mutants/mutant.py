@@ -1,4 +1,4 @@
-"""A mutant: one small mistake in the engine, and the test that must notice it."""
+"""A mistake put into a copy of BigFleet; a mutant is one, with the test that must notice it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,18 +7,16 @@ PACKAGE = Path(__file__).parents[2] / "bigfleet"
 
 
 class NotApplicable(Exception):
-    """The engine's source has changed: the mutant's old text is not there exactly once."""
+    """The source has changed: the mistake's old text is not there exactly once."""
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """`old` becomes `new` in `file` (below bigfleet/), and then `killer` fails."""
+class Mistake:
+    """`old` becomes `new` in `file` (below bigfleet/)."""
 
     file: str
     old: str
     new: str
-    # A test's node id below tests/.
-    killer: str
 
     @property
     def name(self) -> str:
@@ -33,3 +31,11 @@ class Mutant:
         if source.count(self.old) != 1:
             raise NotApplicable(f"{self.old!r} is {source.count(self.old)} times in {self.file}, not once")
         path.write_text(source.replace(self.old, self.new))
+
+
+@dataclass(frozen=True)
+class Mutant(Mistake):
+    """A mistake in the engine after which `killer` fails."""
+
+    # A test's node id below tests/.
+    killer: str

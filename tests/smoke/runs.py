@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from scaletest.model.reading import SUBSTRATES
+from scaletest.model.reading import PROJECT, SUBSTRATES
+from tests.smoke.checkout import Checkout
 
 # Far beyond what a run takes: only a hang ends here.
 HANG_SECONDS = 900
@@ -66,9 +67,11 @@ class FinishedRun(Diary):
 class LiveRun(Diary):
     """A run under way."""
 
-    def __init__(self, output: Path, pid: int) -> None:
+    def __init__(self, output: Path, pid: int, checkout: Path) -> None:
         super().__init__(output)
         self.pid = pid
+        # Whose code runs.
+        self.checkout = checkout
 
     async def reached(self, phase: str) -> None:
         """Return when the run has said something in this phase."""
@@ -80,21 +83,23 @@ class LiveRun(Diary):
 
 
 async def run(
-    output: Path, *arguments: str, meddle: Callable[[LiveRun], Any] | None = None, **environ: str
+    output: Path,
+    *arguments: str,
+    meddle: Callable[[LiveRun], Any] | None = None,
+    checkout: Checkout | None = None,
+    **environ: str,
 ) -> FinishedRun:
-    """Start a run, let `meddle` (a coroutine function) interfere, and wait for its end."""
+    """Start a run, of another checkout if one is given, let `meddle` (a coroutine function) interfere, and wait."""
+    root = checkout.root if checkout else PROJECT
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "scaletest.cli",
-        "--output",
-        str(output),
-        *arguments,
+        *(str(checkout.python) if checkout else sys.executable, "-m", "scaletest.cli"),
+        *("--output", str(output), *arguments),
+        cwd=root,
         env=os.environ | environ,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    meddling = asyncio.ensure_future(meddle(LiveRun(output, process.pid))) if meddle else None
+    meddling = asyncio.ensure_future(meddle(LiveRun(output, process.pid, root))) if meddle else None
     try:
         screen, _ = await asyncio.wait_for(process.communicate(), HANG_SECONDS)
     finally:

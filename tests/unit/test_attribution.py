@@ -22,6 +22,11 @@ def test_late_node_states_point_at_the_apiserver() -> None:
     assert "12 write conflicts" in sentence
 
 
+def test_an_operator_that_announces_machines_late_is_not_taken_for_a_slow_provider() -> None:
+    assert "published 8.0 s late" in attribution({"success": 5}, {"configure": 10.0, "request": 1.0, "node state": 8.0})
+    assert "the provider and the node" in attribution({"success": 5}, {"configure": 30.0, "node state": 6.0})
+
+
 def test_late_nodes_point_at_the_node_creator() -> None:
     assert "node-creator" in attribution({}, {"upcoming": 9.0})
 

@@ -1,6 +1,8 @@
 """Bad input ends in one sentence with a hint and exit code 2, before anything is started."""
 
 import io
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -191,3 +193,15 @@ def test_a_run_goes_on_when_nobody_reads_any_more() -> None:
     console.line("one")
     console.line("two")
     assert console._closed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_command_that_is_told_to_end_before_it_began_has_the_exit_code_for_that(number: signal.Signals) -> None:
+    script = f"""
+import os
+from scaletest.cli import app
+app.app = lambda **_: os.kill(os.getpid(), {int(number)})
+app.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "scaletest-runner: interrupted\n")

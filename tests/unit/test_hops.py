@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scaletest.run.hops import HOPS, HopReading, broken_hop
+from scaletest.run.hops import HOPS, HopReading, broken_hop, hops_of
 
 FLOWING = [HopReading(hop, passed=5.0, answers=True) for hop in HOPS]
 
@@ -35,3 +35,8 @@ def test_a_refusing_provider_is_named_with_how_bootstraps_ended() -> None:
     sentence = broken_hop(with_change("provider", passed=0.0), {"provider_error": 23.0})
     assert sentence.startswith("hop 7 (the provider accepts Configure)")
     assert "provider_error 23" in sentence
+
+
+def test_demand_without_pods_goes_no_hop_of_pods() -> None:
+    assert hops_of("pod") == HOPS
+    assert {hop.row for hop in hops_of("cr")} == {1, 4, 5, 6, 7, 8, 9}

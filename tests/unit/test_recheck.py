@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaletest.errors import UsageError
-from scaletest.run.gates import Reading, gates_for, judge
+from scaletest.run.gates import Reading, gates_for, judge, restart_gate
 from scaletest.run.inputs import inputs_document, plan_of, read_inputs
 from scaletest.run.judging import Judgement, Soaked, SoakWindow
 from scaletest.run.outcome import Outcome
@@ -55,6 +55,12 @@ def test_the_soak_is_remembered() -> None:
     assert soaked.window == SoakWindow(100.0, 160.0)
     assert soaked.strain == Strain(12.5, True, {"shard-0/shard": 2})
     assert (soaked.restarts.value, soaked.cut_short) == (2.0, "cut")
+
+
+def test_what_nobody_knew_then_is_not_known_today() -> None:
+    blind = judge(restart_gate(smoke_plan()), Reading(None, problem="the host's API does not answer"), 60, 10)
+    soaked = soaked_of(summary_of(Judgement([blind], [PRESSURE])))
+    assert (soaked.restarts.value, soaked.restarts.problem) == (None, "the host's API does not answer")
 
 
 def test_a_run_that_never_soaked_cannot_be_judged() -> None:

@@ -92,6 +92,12 @@ def test_a_pod_that_restarted_is_left_to_its_own_gate() -> None:
     assert record.verdict == "ok"
 
 
+def test_a_prometheus_that_ended_is_not_taken_for_an_overloaded_harness() -> None:
+    records = checked({"shard": (8, 8)}, strain=Strain(restarts={"prometheus-0/prometheus": 1}))
+    assert records["missedScrapesFraction"].verdict == "unmeasured"
+    assert shortage(records.values()) == ""
+
+
 def test_a_late_event_loop_and_a_slow_apiserver_are_named() -> None:
     records = checked({"shard": (12, 12)}, lag=1.5, write=2.5)
     assert "kwok-cluster-1 (operator): its event loop ran 1.5 s late" in records["eventLoopLagP99Seconds"].reason

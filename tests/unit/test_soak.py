@@ -65,3 +65,12 @@ def test_what_restarted_or_vanished_is_counted_and_named(journal: Journal) -> No
     assert soaked.restarts.detail == "shard-0/shard ended and came back (2×)"
     assert "kwok-cluster-0/workload is gone" in soaked.restarts.problem
     assert soaked.strain.restarted_pods == {"shard-0", "kwok-cluster-0"}
+
+
+def test_where_only_prometheus_ended_nobody_failed_but_nothing_is_known_either(journal: Journal) -> None:
+    before = {"shard-0/shard": 0, "prometheus-0/prometheus": 0}
+    soaked = soak(0.2, journal)._soaked(SoakWindow(0.0, 60.0), before, before | {"prometheus-0/prometheus": 1})
+    assert soaked.restarts.value is None
+    assert soaked.restarts.problem == "prometheus-0/prometheus ended and came back (1×)"
+    both = soak(0.2, journal)._soaked(SoakWindow(0.0, 60.0), before, {"shard-0/shard": 1, "prometheus-0/prometheus": 1})
+    assert both.restarts.value == 2

@@ -1,8 +1,8 @@
 """Tests marked `long` run only with SCALETEST_LONG=1, one line each, and go on where an earlier attempt ended.
 
-    SCALETEST_LONG=1 pytest -v -m long tests/integration
+    SCALETEST_LONG=1 pytest -v -m long tests/integration tests/smoke
 
-What passed is remembered until all have passed, or until the code under test changes.
+What passed is remembered, test by test, until all have passed, or until what is tested changes.
 """
 
 import hashlib
@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 _CACHE_KEY = "scaletest/long"
-_ROOT = Path(__file__).parents[2]
-_SOURCES = (_ROOT / "bigfleet", _ROOT / "scaletest")
+_ROOT = Path(__file__).parents[1]
+_SOURCES = ("bigfleet", "scaletest", "chart", "profiles", "substrates")
 
 
 class LongMode:
     """A pytest plugin."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._cache = config.cache
+        self._cache = getattr(config, "cache", None)  # `-p no:cacheprovider` leaves it out
         self._wanted = bool(os.environ.get("SCALETEST_LONG"))
         self._code = _code_version() if self._wanted else ""
         self._passed: set[str] = set()
@@ -58,6 +58,7 @@ class LongMode:
 
 def _code_version() -> str:
     digest = hashlib.sha256()
-    for path in sorted(path for folder in _SOURCES for path in folder.rglob("*.py")):
-        digest.update(path.read_bytes())
+    for path in sorted(path for folder in _SOURCES for path in (_ROOT / folder).rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(path.read_bytes())
     return digest.hexdigest()
