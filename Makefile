@@ -48,7 +48,7 @@ test-smoke: tools kernels ## The thread: a whole run, and runs with one broken h
 prevalidate: kernels ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
 	@$(BIN)/python -m tests.prevalidate
 
-bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, failover, a shard's sessions, inventory and ingest, every engine shape
+bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, watches, roll-ups, failover, a shard's sessions, inventory and ingest, every engine shape
 	@$(BIN)/python -m tests.bench $(BENCH)
 
 bench-hot: kernels ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes

@@ -12,6 +12,7 @@ BENCHES: dict[str, list[str]] = {
     "footprint": [],
     "peer": [],
     "demand": [],
+    "rollup": [],
     "failover": [],
     "sessions": [],
     "reconcile": [],
