@@ -207,7 +207,7 @@ def stage_lines(one: "Standing") -> list[str]:
     if one.prometheus_url:
         ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
         rows.append(("metrics", f"(cd {one.identity} && {ask})"))
-    elif clusters:
+    elif one.has_prometheus:
         rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
     if one.owner:
         rows.append(("runner", f"process {one.owner.pid} ends it"))

@@ -16,6 +16,7 @@ from scaletest.run.contexts import ContextStage
 from scaletest.run.ground import runner_dir
 from scaletest.run.hostapi import HostApi, is_ready
 
+_PROMETHEUS = "prometheus-0"
 _PROMETHEUS_PORT = 9090
 
 
@@ -50,10 +51,18 @@ class Standing:
         return f"{sum(map(is_ready, self.pods))}/{len(self.pods)}"
 
     @property
+    def has_prometheus(self) -> bool:
+        return bool(self._prometheus_ip)
+
+    @property
     def prometheus_url(self) -> str:
         """Reachable from here on the embedded host only; empty if there is none."""
-        found = [pod for pod in self.pods or [] if pod.metadata.name == "prometheus-0" and pod.status.pod_ip]
-        return f"https://{found[0].status.pod_ip}:{_PROMETHEUS_PORT}" if found and self.host_id else ""
+        return f"https://{self._prometheus_ip}:{_PROMETHEUS_PORT}" if self._prometheus_ip and self.host_id else ""
+
+    @property
+    def _prometheus_ip(self) -> str:
+        """Empty while there is none, as when the chart was told to leave it out."""
+        return next((str(pod.status.pod_ip or "") for pod in self.pods or [] if pod.metadata.name == _PROMETHEUS), "")
 
     def clusters(self) -> list[str]:
         """The KWOK clusters' names."""
