@@ -34,7 +34,7 @@ from tests.patience import eventually
 
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 CLUSTER = "kwok-cluster-0"
-READY_SECONDS = 600  # a large demand is built before the operator starts
+READY_SECONDS = 1200  # a large demand is built before the operator starts
 _CONTROL_PLANE_PORT = 8776
 _PROBED = (_CONTROL_PLANE_PORT, 8775)
 _WORKERS = (8770, 8771, 8773, 8775)
