@@ -54,7 +54,7 @@ def bring_up(
     from scaletest.cli.arguments import read_plan
     from scaletest.report.dashboard import with_dashboard
     from scaletest.run.guard import current_context
-    from scaletest.run.preflight import not_built
+    from scaletest.run.preflight import not_built, refuse, too_little_memory
     from scaletest.run.up import resized
 
     if not profile and pods is None:
@@ -69,8 +69,9 @@ def bring_up(
     context = None if plan.substrate.host_kind == "embedded" else current_context()
     if profile:
         runs.show_before_starting(plan)
+    to = resized(plan.values(""), clusters, pods)
+    refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
-        to = resized(plan.values(""), clusters, pods)
         size = f"{to['kwok']['clusterCount']:,} clusters × {to['loadProfile']['target']:,} Pods"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     runs.ask_before_spending(plan, yes)

@@ -151,15 +151,20 @@ class Plan:
 
     @cached_property
     def footprint(self) -> Footprint:
+        return self.footprint_of(self.geometry.kwok_clusters, self.geometry.pods_per_cluster)
+
+    def footprint_of(self, clusters: int, pods_per_cluster: int) -> Footprint:
+        """The same demand in another number of clusters, or more or less of it."""
         geometry = self.geometry
+        share = clusters * pods_per_cluster / (geometry.kwok_clusters * geometry.pods_per_cluster)
         return predict_footprint(
-            pods_per_cluster=geometry.pods_per_cluster,
-            nodes_per_cluster=math.ceil(self.demand.total_machines / geometry.kwok_clusters),
-            clusters=geometry.kwok_clusters,
+            pods_per_cluster=pods_per_cluster,
+            nodes_per_cluster=math.ceil(share * self.demand.total_machines / clusters),
+            clusters=clusters,
             clusters_per_host=self.substrate.cluster.clusters_per_host,
             embedded=self.substrate.host_kind == "embedded",
             shards=geometry.shards,
-            records_per_shard=math.ceil(sum(self.seeded.values()) / geometry.shards),
+            records_per_shard=math.ceil(share * sum(self.seeded.values()) / geometry.shards),
             lease_seconds=self.substrate.cluster.node_lease_seconds,
             churn_per_minute=self.profile.load_profile.churn_per_minute,
         )
