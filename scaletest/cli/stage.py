@@ -210,6 +210,12 @@ def stage_lines(one: "Standing") -> list[str]:
         rows.append(("metrics", f"(cd {one.identity} && {ask})"))
     elif one.has_prometheus:
         rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
+    if shard := one.address("bigfleet-shard-0", 7780):
+        ask = f"bigfleetctl why --cluster kwok-cluster-0 --shard-addr {shard} --tls-dir {one.identity}"
+        rows.append(("pending", f"{ask}   # why Pods wait"))
+    if provider := one.address("bigfleet-provider-0", 7800):
+        strike = f"bigfleet faults --target {provider} --tls-dir {one.identity} --strike vanish"
+        rows.append(("faults", f"{strike}   # a machine is gone"))
     if one.owner:
         rows.append(("runner", f"process {one.owner.pid} ends it"))
     else:

@@ -52,17 +52,22 @@ class Standing:
 
     @property
     def has_prometheus(self) -> bool:
-        return bool(self._prometheus_ip)
+        return bool(self._ip_of(_PROMETHEUS))
 
     @property
     def prometheus_url(self) -> str:
-        """Reachable from here on the embedded host only; empty if there is none."""
-        return f"https://{self._prometheus_ip}:{_PROMETHEUS_PORT}" if self._prometheus_ip and self.host_id else ""
+        """Empty if there is none, or none to reach."""
+        address = self.address(_PROMETHEUS, _PROMETHEUS_PORT)
+        return f"https://{address}" if address else ""
 
-    @property
-    def _prometheus_ip(self) -> str:
-        """Empty while there is none, as when the chart was told to leave it out."""
-        return next((str(pod.status.pod_ip or "") for pod in self.pods or [] if pod.metadata.name == _PROMETHEUS), "")
+    def address(self, pod: str, port: int) -> str:
+        """`host:port` of a pod. Reachable from here on the embedded host only; else empty."""
+        ip = self._ip_of(pod)
+        return f"{ip}:{port}" if ip and self.host_id else ""
+
+    def _ip_of(self, name: str) -> str:
+        """Empty while there is none, as of what the chart was told to leave out."""
+        return next((str(pod.status.pod_ip or "") for pod in self.pods or [] if pod.metadata.name == name), "")
 
     def clusters(self) -> list[str]:
         """The KWOK clusters' names."""

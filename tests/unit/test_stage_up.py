@@ -70,6 +70,13 @@ def test_how_to_ask_prometheus_is_told_only_where_there_is_one() -> None:
         assert "metrics" not in lines_of(host_id, "kwok-cluster-0")
 
 
+def test_what_can_be_asked_of_bigfleet_and_done_to_its_machines_is_told_where_it_can_be_reached() -> None:
+    told = lines_of("h1", "bigfleet-shard-0", "bigfleet-provider-0")
+    assert "bigfleetctl why --cluster kwok-cluster-0 --shard-addr 10.0.0.7:7780 --tls-dir identity" in told
+    assert "bigfleet faults --target 10.0.0.7:7800 --tls-dir identity --strike vanish" in told
+    assert "10.0.0.7" not in lines_of("", "bigfleet-shard-0", "bigfleet-provider-0")
+
+
 class Clock:
     now = 100.0
 
