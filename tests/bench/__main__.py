@@ -12,6 +12,7 @@ BENCHES: dict[str, list[str]] = {
     "footprint": [],
     "peer": [],
     "demand": [],
+    "watch": [],
     "rollup": [],
     "failover": [],
     "sessions": [],
