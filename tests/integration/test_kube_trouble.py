@@ -198,7 +198,10 @@ async def taking_the_seat(apiserver: ApiServer) -> AsyncIterator[None]:
     async def ask() -> None:
         headers = {"Authorization": f"Bearer {config.token}", "Content-Type": "application/json"}
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=config.ssl_context() or True)) as http:
-            await http.post(f"{config.server}{CONFIG_MAPS.path(NAMESPACE)}", headers=headers, data=body())
+            while True:  # whoever asks at the same moment may be seated first
+                with suppress(aiohttp.ClientError):
+                    await http.post(f"{config.server}{CONFIG_MAPS.path(NAMESPACE)}", headers=headers, data=body())
+                await asyncio.sleep(0.05)
 
     asking = asyncio.create_task(ask())
     try:
