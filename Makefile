@@ -60,7 +60,7 @@ prevalidate-kind: $(READY) ## dev-50 on the current kind context, before anybody
 	     exit 2 ;; \
 	esac
 
-bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, failover, a shard's sessions, inventory and ingest, every engine shape
+bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, watches, roll-ups, failover, a shard's sessions, inventory and ingest, every engine shape
 	@$(BIN)/python -m tests.bench $(BENCH)
 
 bench-hot: kernels ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes

@@ -1,6 +1,7 @@
 """Reconciles Pods with their CapacityRequests: creates, corrects and deletes requests."""
 
 import hashlib
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -22,6 +23,7 @@ _POD_FIELDS = (
     "overhead",
     "priority",
     "priorityClassName",
+    "resourceClaims",
     "resources",
     "topologySpreadConstraints",
 )
@@ -36,15 +38,19 @@ def trim_pod(pod: Object) -> Object:
     spec = {field: pod["spec"][field] for field in _POD_FIELDS if field in pod["spec"]}
     for field in ("containers", "initContainers"):
         if field in spec:
-            spec[field] = [
-                {key: item[key] for key in ("resources", "restartPolicy") if key in item} for item in spec[field]
-            ]
+            spec[field] = [_trim_container(item) for item in spec[field]]
     return {
         "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")} | {"annotations": annotations},
         "spec": spec,
         "status": {"phase": (pod.get("status") or {}).get("phase", "")},
         "leaving": "deletionTimestamp" in metadata,
     }
+
+
+def _trim_container(container: Object) -> Object:
+    kept: Object = {key: container[key] for key in ("resources", "restartPolicy") if key in container}
+    host_ports = [{"hostPort": port["hostPort"]} for port in container.get("ports") or [] if port.get("hostPort")]
+    return kept | {"ports": host_ports} if host_ports else kept
 
 
 def trim_request(request: Object) -> Object:
@@ -143,8 +149,7 @@ class PodController:
             except AlreadyExists:
                 return "cr_exists"  # its change is on the way to us, and brings us back here if it differs
             self._remember(key, trim_request(created))
-            if translation.problems:
-                await self._tell(pod, "; ".join(translation.problems))
+            await self._tell(pod, translation.problems)
             return "cr_created"
         if existing["spec"] == translation.spec:
             return "cr_exists"
@@ -154,6 +159,7 @@ class PodController:
         changes = {**translation.spec, **removed, "resources": resources | gone}
         updated = await self._kube.patch(CAPACITY_REQUESTS, name, {"spec": changes}, namespace)
         self._remember(key, trim_request(updated))
+        await self._tell(pod, translation.problems)
         return "cr_updated"
 
     async def _delete(self, key: str, name: str) -> None:
@@ -161,8 +167,11 @@ class PodController:
             await self._kube.delete(CAPACITY_REQUESTS, name, key.partition("/")[0])
         self._forget(key, name)
 
-    async def _tell(self, pod: Object, message: str) -> None:
+    async def _tell(self, pod: Object, problems: Iterable[str]) -> None:
         """Leave an Event on the Pod. Named after what it says, so that saying it twice makes one."""
+        message = "; ".join(problems)
+        if not message:
+            return
         metadata = pod["metadata"]
         digest = hashlib.sha256(f"{metadata['uid']}\0{message}".encode()).hexdigest()[:16]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,6 +1,6 @@
 """The CapacityRequest of a Pod, and what of the Pod could not be put into it (spec/engine.md §5.2). Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,15 +71,13 @@ def translate(pod: Object, defaults: Defaults) -> Translation:
         "requirements": _requirements(spec, problems),
         **penalties.fields,
     }
-    spread = [
-        {key: term[key] for key in ("topologyKey", "maxSkew", "whenUnsatisfiable")}
-        for term in spec.get("topologySpreadConstraints") or []
-    ]
+    spread = _spread(spec, problems)
     if spread:
         request["topologySpread"] = spread
     colocation = _colocation(spec, problems)
     if colocation:
         request["coLocation"] = colocation
+    problems += _not_counted(spec)
     return Translation(request, tuple(problems))
 
 
@@ -108,6 +106,22 @@ def _requirements(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
     return sorted(requirements, key=lambda item: (item["key"], item["operator"], item.get("values", [])))
 
 
+def _spread(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
+    terms = spec.get("topologySpreadConstraints") or []
+    if any(term.get("minDomains") for term in terms):
+        problems.append("minDomains of a topologySpreadConstraint cannot be asked for")
+    return [{key: term[key] for key in ("topologyKey", "maxSkew", "whenUnsatisfiable")} for term in terms]
+
+
+def _not_counted(spec: Mapping[str, Any]) -> Iterator[str]:
+    """What a node must have besides the resources that are asked for."""
+    if spec.get("resourceClaims"):
+        yield "resourceClaims cannot be asked for"
+    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    if any(port.get("hostPort") for container in containers for port in container.get("ports") or []):
+        yield "that a hostPort is free cannot be asked for"
+
+
 def _colocation(spec: Mapping[str, Any], problems: list[str]) -> Object | None:
     affinity = spec.get("affinity") or {}
     if (affinity.get("podAntiAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
@@ -117,6 +131,8 @@ def _colocation(spec: Mapping[str, Any], problems: list[str]) -> Object | None:
         return None
     if len(terms) > 1:
         problems.append("only the first of several required podAffinity terms counts")
+    if terms[0].get("namespaces") or terms[0].get("namespaceSelector") is not None:
+        problems.append("podAffinity to Pods of other namespaces cannot be asked for")
     colocation: Object = {"topologyKey": terms[0]["topologyKey"]}
     if terms[0].get("labelSelector") is not None:
         colocation["labelSelector"] = terms[0]["labelSelector"]

@@ -1,6 +1,7 @@
 """Arguments that several commands share, and how their text is read."""
 
 import math
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,8 @@ from scaletest.run.guard import DEFAULT_CAPS, DEFAULT_MAX_COST_USD, DEFAULT_MAX_
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
+
+_NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars.")]
 SubstrateOption = Annotated[str, typer.Option("--substrate", metavar="NAME|FILE", help="Where it runs.")]
@@ -36,8 +39,22 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A Helm value that wins over the rendered one."),
 ]
+
+
+def _is_a_namespace(name: str) -> str:
+    if not _NAMESPACE_NAME.fullmatch(name):
+        raise UsageError(f"--namespace: {name!r} is not a name", hint="a-z, 0-9 and - between them, at most 63")
+    return name
+
+
 NamespaceOption = Annotated[
-    str, typer.Option("--namespace", metavar="NAME", help="Where on the cluster; lets runs stand side by side.")
+    str,
+    typer.Option(
+        "--namespace",
+        metavar="NAME",
+        help="Where on the cluster; lets runs stand side by side.",
+        callback=_is_a_namespace,
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a paid run.")]
 

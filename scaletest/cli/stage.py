@@ -57,7 +57,7 @@ def bring_up(
     from scaletest.cli.arguments import read_plan
     from scaletest.report.dashboard import with_dashboard
     from scaletest.run.blame import merged
-    from scaletest.run.preflight import not_built
+    from scaletest.run.preflight import not_built, refuse, too_little_memory
     from scaletest.run.up import resized
 
     if not profile and pods is None:
@@ -74,8 +74,9 @@ def bring_up(
         refuse_without_images(target, overrides)
     if profile:
         runs.show_before_starting(plan)
+    to = resized(plan.values(""), clusters, pods)
+    refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
-        to = resized(plan.values(""), clusters, pods)
         size = f"{to['kwok']['clusterCount']:,} clusters × {to['loadProfile']['target']:,} Pods"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     runs.ask_before_spending(plan, target.context, yes)
@@ -213,8 +214,14 @@ def stage_lines(one: "Standing") -> list[str]:
     if one.prometheus_url:
         ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
         rows.append(("metrics", f"(cd {one.identity} && {ask})"))
-    elif clusters:
+    elif one.has_prometheus:
         rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
+    if shard := one.address("bigfleet-shard-0", 7780):
+        ask = f"bigfleetctl why --cluster kwok-cluster-0 --shard-addr {shard} --tls-dir {one.identity}"
+        rows.append(("pending", f"{ask}   # why Pods wait"))
+    if provider := one.address("bigfleet-provider-0", 7800):
+        strike = f"bigfleet faults --target {provider} --tls-dir {one.identity} --strike vanish"
+        rows.append(("faults", f"{strike}   # a machine is gone"))
     if one.owner:
         rows.append(("runner", f"process {one.owner.pid} ends it"))
     else:

@@ -74,3 +74,9 @@ def predict_footprint(
         else 0.0,
         work_writes_per_sec=clusters * pods_per_cluster * churn_per_minute / 60 * WRITES_PER_POD,
     )
+
+
+def apiserver_memory_mib(pods_per_cluster: int) -> int:
+    """The soft memory limit of a cluster's kube-apiserver: twice its live heap. It is a backstop: at its live heap it
+    would do little but collect garbage."""
+    return 500 + pods_per_cluster * 16 // 100

@@ -11,7 +11,7 @@ from scaletest.model.catalog import Catalog
 from scaletest.model.demand import Demand, burst_machines, count_demand
 from scaletest.model.draw import draw_clusters
 from scaletest.model.durations import parse_duration
-from scaletest.model.footprint import Footprint, predict_footprint
+from scaletest.model.footprint import Footprint, apiserver_memory_mib, predict_footprint
 from scaletest.model.geometry import Cost, Geometry, derive_cost, derive_geometry
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.model.profile import Profile
@@ -151,15 +151,20 @@ class Plan:
 
     @cached_property
     def footprint(self) -> Footprint:
+        return self.footprint_of(self.geometry.kwok_clusters, self.geometry.pods_per_cluster)
+
+    def footprint_of(self, clusters: int, pods_per_cluster: int) -> Footprint:
+        """The same demand in another number of clusters, or more or less of it."""
         geometry = self.geometry
+        share = clusters * pods_per_cluster / (geometry.kwok_clusters * geometry.pods_per_cluster)
         return predict_footprint(
-            pods_per_cluster=geometry.pods_per_cluster,
-            nodes_per_cluster=math.ceil(self.demand.total_machines / geometry.kwok_clusters),
-            clusters=geometry.kwok_clusters,
+            pods_per_cluster=pods_per_cluster,
+            nodes_per_cluster=math.ceil(share * self.demand.total_machines / clusters),
+            clusters=clusters,
             clusters_per_host=self.substrate.cluster.clusters_per_host,
             embedded=self.substrate.host_kind == "embedded",
             shards=geometry.shards,
-            records_per_shard=math.ceil(sum(self.seeded.values()) / geometry.shards),
+            records_per_shard=math.ceil(share * sum(self.seeded.values()) / geometry.shards),
             lease_seconds=self.substrate.cluster.node_lease_seconds,
             churn_per_minute=self.profile.load_profile.churn_per_minute,
         )
@@ -228,7 +233,7 @@ class Plan:
                 "apiserverExtraFlags": list(self.substrate.apiserver.extra_flags),
                 "sharedVolumeSizeLimit": kwok_pod.shared_volume_size_limit,
                 "resources": kwok_pod.model_dump(include={"requests", "limits"}, by_alias=True),
-                "apiserverMemoryMiB": self._apiserver_memory_mib,
+                "apiserverMemoryMiB": apiserver_memory_mib(self.geometry.pods_per_cluster),
             },
             "shard": {"replicas": self.geometry.shards} | ({} if embedded else {"resources": self._shard_resources}),
             "prometheus": {} if embedded else {"resources": self._prometheus_resources},
@@ -237,12 +242,6 @@ class Plan:
             "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_defaults=True),
             "seeding": self.seeding.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
-
-    @property
-    def _apiserver_memory_mib(self) -> int:
-        """Twice the live heap of such an apiserver. It is a backstop: at its live heap it would do little but collect
-        garbage."""
-        return 500 + self.geometry.pods_per_cluster * 16 // 100
 
     @property
     def _shard_resources(self) -> dict[str, Any]:

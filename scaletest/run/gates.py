@@ -311,6 +311,7 @@ def _phase_p99(metric: str, phase: str, by: str = "le", outer: str = "") -> str:
 
 
 _STEADY_BIND = "bigfleet_scaletest_pod_bind_latency_steady_seconds"
+_STEADY_BIND_MAX = "bigfleet_scaletest_pod_bind_latency_steady_max_seconds"
 _UPCOMING_TO_NODE = "bigfleet_scaletest_node_creator_upcoming_to_node_latency_seconds"
 _INVENTORY = "sum by (pod) (bigfleet_shard_inventory_machines)"
 
@@ -318,7 +319,8 @@ _INVENTORY = "sum by (pod) (bigfleet_shard_inventory_machines)"
 INFORMATIONAL = {
     "shardShortfallsMax": "max_over_time(sum(bigfleet_shard_shortfalls)[{w}:5s])",
     "internalBindingLatencyP99Seconds": _quantile(0.99, _STEADY_BIND),
-    "internalBindingLatencyMaxSeconds": "max(bigfleet_scaletest_pod_bind_latency_steady_max_seconds)",
+    # A load-driver that has bound nothing says 0, which is no latency (ADR-0017).
+    "internalBindingLatencyMaxSeconds": f"max({_STEADY_BIND_MAX} and {_STEADY_BIND}_count > 0)",
     **{
         f"{key}P{rank}Seconds": _quantile(rank / 100, metric)
         for key, metric, ranks in (

@@ -8,7 +8,7 @@ from scaletest.errors import UsageError
 from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
-from scaletest.model.footprint import GIB
+from scaletest.model.footprint import GIB, Footprint
 from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
@@ -67,15 +67,20 @@ def _gangs_too_large(plan: Plan) -> Iterator[UsageError]:
             )
 
 
-def _too_little_room(plan: Plan) -> Iterator[UsageError]:
-    """What this machine cannot hold, or cannot reach in the time that settling has."""
-    footprint, host = plan.footprint, plan.host
+def too_little_memory(plan: Plan, footprint: Footprint) -> Iterator[UsageError]:
+    """What this machine cannot hold; `up` may ask for another size than the plan's."""
+    host = plan.host
     if plan.substrate.host_kind == "embedded" and footprint.host_bytes > host.memory_gi_b * GIB:
         yield UsageError(
             f"about {footprint.host_bytes / GIB:,.1f} GiB are needed at once, "
             f"this machine has {host.memory_gi_b:g} GiB",
             hint="a smaller profile, fewer clusters (topology.kwokClusters), or another substrate",
         )
+
+
+def _too_little_room(plan: Plan) -> Iterator[UsageError]:
+    """What this machine cannot hold, or cannot reach in the time that settling has."""
+    yield from too_little_memory(plan, plan.footprint)
     settle = next(phase for phase in plan.phases if phase.name == "settle")
     if settle.predicted_seconds and settle.predicted_seconds > settle.budget_seconds:
         yield UsageError(

@@ -49,10 +49,23 @@ class Standing:
         return f"{sum(map(is_ready, self.pods))}/{len(self.pods)}"
 
     @property
+    def has_prometheus(self) -> bool:
+        return bool(self._ip_of(PROMETHEUS_POD))
+
+    @property
     def prometheus_url(self) -> str:
-        """Reachable from here on the embedded host only; empty if there is none."""
-        found = [pod for pod in self.pods or [] if pod.metadata.name == PROMETHEUS_POD and pod.status.pod_ip]
-        return f"https://{found[0].status.pod_ip}:{PROMETHEUS_PORT}" if found and self.host_id else ""
+        """Empty if there is none, or none to reach."""
+        address = self.address(PROMETHEUS_POD, PROMETHEUS_PORT)
+        return f"https://{address}" if address else ""
+
+    def address(self, pod: str, port: int) -> str:
+        """`host:port` of a pod. Reachable from here on the embedded host only; else empty."""
+        ip = self._ip_of(pod)
+        return f"{ip}:{port}" if ip and self.host_id else ""
+
+    def _ip_of(self, name: str) -> str:
+        """Empty while there is none, as of what the chart was told to leave out."""
+        return next((str(pod.status.pod_ip or "") for pod in self.pods or [] if pod.metadata.name == name), "")
 
     def clusters(self) -> list[str]:
         """The KWOK clusters' names."""

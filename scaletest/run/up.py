@@ -82,7 +82,8 @@ class Up:
         await self._stage.keep()
 
     async def _tear_down(self) -> None:
-        self._journal.say("teardown", "removing what was built")
+        if self._stage.ground:
+            self._journal.say("teardown", "removing what was built")
         try:
             await self._stage.remove()
             self._journal.say("teardown", "nothing is left behind")

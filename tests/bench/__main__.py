@@ -12,6 +12,8 @@ BENCHES: dict[str, list[str]] = {
     "footprint": [],
     "peer": [],
     "demand": [],
+    "watch": [],
+    "rollup": [],
     "failover": [],
     "sessions": [],
     "reconcile": [],

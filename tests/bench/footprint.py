@@ -19,7 +19,7 @@ _WATCH_SECONDS = 60
 
 
 async def measure() -> None:
-    tools = await toolchain.ensure(["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"])
+    tools = await toolchain.ensure(kwok_cluster.TOOLS)
     async with kwok_cluster.directory() as folder, kwok_cluster.whole(folder, tools.bin_dir) as (pod, shard):
         # As it happens in a run: the shard names machines, the operator announces them, the node-creator boots them.
         say(f"a cluster is Ready; {NODES_WANTED} machines are announced")

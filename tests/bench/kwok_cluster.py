@@ -26,13 +26,15 @@ from bigfleet.kube import KubeConfig
 from bigfleet.parentdeath import dying_with_us
 from bigfleet.security import GRPC_OPTIONS, Identity, server_credentials
 from bigfleet.security.authority import Authority
+from scaletest.model.footprint import apiserver_memory_mib
 from tests.bench.processes import tree
 from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
 from tests.loopback import own_addresses
 from tests.patience import eventually
 
+TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 CLUSTER = "kwok-cluster-0"
-READY_SECONDS = 600  # a large demand is built before the operator starts
+READY_SECONDS = 1200  # a large demand is built before the operator starts
 _CONTROL_PLANE_PORT = 8776
 _PROBED = (_CONTROL_PLANE_PORT, 8775)
 _WORKERS = (8770, 8771, 8773, 8775)
@@ -120,7 +122,15 @@ async def _whole(
     shared, log = folder / "shared", folder / "pod.log"
     async with serving(shard, f"{ip}:7780", identities["shard"]), _provider(f"{ip}:7800", identities["provider"]):
         containers = (
-            _start(log, tools, "control-plane", pod_ip=ip, shared_dir=shared, metrics_addr=f"{ip}:8776"),
+            _start(
+                log,
+                tools,
+                "control-plane",
+                pod_ip=ip,
+                shared_dir=shared,
+                metrics_addr=f"{ip}:8776",
+                apiserver_memory_mib=apiserver_memory_mib(load_profile["target"]),
+            ),
             _start(
                 log,
                 tools,

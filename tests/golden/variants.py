@@ -45,6 +45,7 @@ EVERYTHING: Object = {
         "extraArgs": ["--reclaim-cap-fraction=0.1"],
     },
     "operator": {"qps": 2000000, "burst": 4000000},
+    "nodeCreator": {"bootDelayMedianSeconds": 20, "bootDelayP99Seconds": 90.5},
     "kwok": {
         "clusterCount": 7,
         "nodeLeaseSeconds": 40,

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import secrets
+import signal
 import socket
 import ssl
 import subprocess
@@ -11,7 +12,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,6 +28,7 @@ from bigfleet.kube import KubeClient, KubeConfig, KubeError
 from bigfleet.kube.resources import (
     AVAILABLE_CAPACITIES,
     CAPACITY_REQUESTS,
+    CONFIG_MAPS,
     CRDS,
     EVENTS,
     NODES,
@@ -40,6 +43,7 @@ from scaletest import toolchain
 T = TypeVar("T")
 
 NAMESPACE = "default"
+GUEST = "guest"
 DISRUPTION_BUDGETS = Resource("poddisruptionbudgets", "policy")
 _START_SECONDS = 60
 _STOP_SECONDS = 20
@@ -55,13 +59,18 @@ class ApiServer:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._port, self._etcd_port, self._etcd_peer_port = free_ports(3)
         self._url = f"https://127.0.0.1:{self._port}"
-        self._token = secrets.token_urlsafe(24)
+        self._token, self._guest_token = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self.kubeconfig = directory / "kubeconfig"
         self._certificate = directory / "serving" / "apiserver.crt"  # the apiserver signs one for itself
 
     @property
     def config(self) -> KubeConfig:
         return KubeConfig.from_file(self.kubeconfig)
+
+    @property
+    def guest_config(self) -> KubeConfig:
+        """Of a user whom flow control does not exempt."""
+        return replace(self.config, token=self._guest_token)
 
     def start(self) -> None:
         self._write_credentials()
@@ -105,6 +114,16 @@ class ApiServer:
         process.kill()
         process.wait()
 
+    @contextmanager
+    def holding_its_breath(self) -> Iterator[None]:
+        """It takes connections and answers nobody, as under a load that it cannot carry."""
+        process = self._running["kube-apiserver"]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         for process in reversed(self._running.values()):
             process.terminate()
@@ -127,7 +146,7 @@ class ApiServer:
 
     def _write_credentials(self) -> None:
         write_file(self._directory / "sa.key", service_account_key_pem(), mode=0o600)
-        tokens = f'{self._token},tester,tester,"system:masters"\n'
+        tokens = f'{self._token},tester,tester,"system:masters"\n{self._guest_token},{GUEST},{GUEST}\n'
         write_file(self._directory / "tokens.csv", tokens.encode(), mode=0o600)
 
     def await_ready(self) -> None:
@@ -172,6 +191,7 @@ async def kube(apiserver: ApiServer) -> AsyncIterator[KubeClient]:
             await client.raw("DELETE", resource.path(NAMESPACE), params={"gracePeriodSeconds": "0"})
         for resource in (NODES, UPCOMING_NODES, AVAILABLE_CAPACITIES):
             await client.raw("DELETE", resource.path())
+        await client.raw("DELETE", CONFIG_MAPS.path(NAMESPACE), params={"labelSelector": "test"})
         yield client
 
 

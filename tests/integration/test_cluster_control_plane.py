@@ -20,15 +20,24 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bigfleet.kube import KubeClient, KubeConfig, NotFound, Resource
-from bigfleet.kube.resources import CAPACITY_REQUESTS, CONFIG_MAPS, DEPLOYMENTS, NODES, PODS, UPCOMING_NODES
+from bigfleet.kube.resources import (
+    CAPACITY_REQUESTS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    STATEFUL_SETS,
+    UPCOMING_NODES,
+)
 from scaletest import toolchain
 from scaletest.cluster.exposition import read_samples
 from scaletest.cluster.load_driver import LoadDriver, LoadDriverOptions
+from scaletest.cluster.manifests import STATE_LABEL, WORKLOAD_LABEL
 from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
 from scaletest.cluster.polling import poll
 from scaletest.model.catalog import Archetype, Size
 from scaletest.model.loadprofile import LoadProfile
-from scaletest.model.profile import DemandMode
+from scaletest.model.profile import Burst, DemandMode, DemandStep, ScaleDown
 from tests.loopback import own_addresses
 from tests.patience import eventually
 
@@ -168,7 +177,7 @@ async def client(cluster: Container) -> AsyncIterator[KubeClient]:
             await kube.raw("DELETE", PODS.path("default"), params={"gracePeriodSeconds": "0"})
             return not (await kube.list(PODS))[0]
 
-        for resource in (DEPLOYMENTS, CAPACITY_REQUESTS):
+        for resource in (DEPLOYMENTS, STATEFUL_SETS, CAPACITY_REQUESTS):
             await kube.raw("DELETE", resource.path("default"))
         await eventually(is_empty)
         for resource in (UPCOMING_NODES, NODES):
@@ -307,13 +316,17 @@ async def test_a_pod_that_kwok_sees_before_its_node_runs_all_the_same(client: Ku
     await eventually(partial(runs, "early"))
 
 
+def archetype(name: str, **fields: Any) -> Archetype:
+    size = Size(resources={"cpu": "100m"})
+    return Archetype(name=name, instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,), **fields)
+
+
 def load_driver_of_six(
-    client: KubeClient, ready_file: Path, mode: DemandMode = "pod"
+    client: KubeClient, ready_file: Path, mode: DemandMode = "pod", **changes: Any
 ) -> tuple[LoadDriver, Callable[[str], float]]:
     """A load-driver that asks for six small replicas, and a look at its metrics."""
-    size = Size(resources={"cpu": "100m"})
-    archetype = Archetype(name="web", instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,))
-    profile = LoadProfile(target=6, mode=mode, churn_per_minute=30, archetypes=(archetype,))
+    fields = {"target": 6, "mode": mode, "churn_per_minute": 30, "archetypes": (archetype("web"),)} | changes
+    profile = LoadProfile(**fields)
     unused, bound_file = Path("unused"), ready_file.with_name("first-fill-bound")
     options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, bound_file)
     registry = CollectorRegistry()
@@ -348,10 +361,7 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
         await eventually(pods_exist)
         assert read("scaletest_loadgen_cr_target") == 6
         assert read("scaletest_loadgen_cr_active") == 0 and not ready_file.exists()
-        for index in range(6):
-            request = {"spec": {"priority": 0, "resources": {"cpu": "100m"}}, "metadata": {"name": f"cr-{index}"}}
-            kind = {"apiVersion": "bigfleet.lucy.sh/v1alpha1", "kind": "CapacityRequest"}
-            await client.create(CAPACITY_REQUESTS, kind | request, "default")
+        await ask_for_six(client)
         await eventually(demand_ready)
         assert read("scaletest_loadgen_cr_active") == 6
         assert read("scaletest_loadgen_cr_deleted_total") == 0
@@ -360,6 +370,50 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
         await eventually(has_churned)
         await eventually(rebound)
         assert read("scaletest_loadgen_anchors_bound_total") == 0
+
+
+async def ask_for_six(client: KubeClient) -> None:
+    """As the pod-controller would."""
+    for index in range(6):
+        request = {"spec": {"priority": 0, "resources": {"cpu": "100m"}}, "metadata": {"name": f"cr-{index}"}}
+        kind = {"apiVersion": CAPACITY_REQUESTS.api_version, "kind": "CapacityRequest"}
+        await client.create(CAPACITY_REQUESTS, kind | request, "default")
+
+
+@pytest.mark.parametrize("mode", ["pod", "cr"])
+async def test_demand_moves_in_the_soak_as_it_was_planned(client: KubeClient, tmp_path: Path, mode: DemandMode) -> None:
+    driver, read = load_driver_of_six(
+        client,
+        tmp_path / "demand-ready",
+        mode,
+        churn_per_minute=0,
+        seed=17,  # two workloads of three
+        archetypes=(archetype("web"), archetype("memory-cache", burst_only=True)),
+        open_loop_demand_multiplier=1.5,
+        bursts=(Burst(at_seconds=0, archetype="memory-cache", extra_target=3),),
+        demand_steps=(DemandStep(at_seconds=0.1, target_multiplier=2),),
+        scale_downs=(ScaleDown(at_seconds=0.2, target_multiplier=0.5),),
+    )
+    demanded = PODS if mode == "pod" else CAPACITY_REQUESTS
+
+    async def all_there() -> bool:
+        found, _ = await client.list(demanded, "default", labels=WORKLOAD_LABEL)
+        return len(found) == read("scaletest_loadgen_cr_target")
+
+    async with running(driver.run()):
+        await eventually(lambda: read("scaletest_loadgen_cr_created_total") > 0)
+        if mode == "pod":
+            await ask_for_six(client)
+        await eventually(lambda: read("scaletest_loadgen_steady_state"))
+        assert read("scaletest_loadgen_cr_target") == 9, "six, and half as many that nothing was seeded for"
+        driver.run_watch.on_change(None, {"data": {"phase": "soak", "soakStart": str(time.time())}})
+        await eventually(lambda: read("scaletest_loadgen_demand_changes_total") == 3)
+        assert read("scaletest_loadgen_cr_target") == 9, "half of the six, the surplus, and a burst that never drains"
+        await eventually(all_there)
+    if mode == "pod":
+        [burst], _ = await client.list(STATEFUL_SETS, "default")
+        assert burst["spec"]["replicas"] == 3
+        assert burst["spec"]["template"]["metadata"]["labels"][STATE_LABEL] == "steady"
 
 
 async def test_demand_without_pods_is_requests_alone_and_churns_too(client: KubeClient, tmp_path: Path) -> None:

@@ -177,3 +177,18 @@ async def test_what_cannot_be_asked_for_is_told_on_the_pod(apiserver: ApiServer,
         assert "operator Gt on cpus" in told["message"]
         assert "first of several nodeSelectorTerms" in told["message"]
         await until_requests_are(kube, "picky")
+
+
+async def test_an_annotation_that_becomes_nonsense_is_told_too(apiserver: ApiServer, kube: KubeClient) -> None:
+    await kube.create(PODS, pod("web"), NAMESPACE)
+    async with controller(apiserver):
+        await until_requests_are(kube, "web")
+        nonsense = {"bigfleet.lucy.sh/interruption-penalty": "much"}
+        await kube.patch(PODS, "web", {"metadata": {"annotations": nonsense}}, NAMESPACE)
+
+        async def told() -> bool:
+            events, _ = await kube.list(EVENTS, NAMESPACE, fields="reason=CapacityRequestIncomplete")
+            return ["'much'" in event["message"] for event in events] == [True]
+
+        await eventually(told)
+        assert "interruptionPenalty" not in (await requests(kube))["web"]["spec"]

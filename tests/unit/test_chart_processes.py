@@ -65,6 +65,8 @@ def test_settings_reach_their_process() -> None:
     assert given["workload"].operator_qps == 2_000_000
     assert given["workload"].operator_burst == 4_000_000
     assert given["workload"].pod_controller_qps == 200
+    assert given["workload"].boot_delay_median_seconds == 20
+    assert given["workload"].boot_delay_p99_seconds == 90.5
     control_plane: ControlPlaneOptions = given["apiserver"]
     assert control_plane.node_lease_seconds == 40
     assert control_plane.apiserver_memory_mib == 2_000_000

@@ -74,8 +74,12 @@ def test_spread_of_both_kinds_is_kept() -> None:
 
 def test_required_pod_affinity_becomes_co_location() -> None:
     selector = {"matchLabels": {"gang": "one"}}
-    affinity = {"podAffinity": {REQUIRED: [{"topologyKey": "rack", "labelSelector": selector, "namespaces": ["x"]}]}}
-    assert translated(pod(affinity=affinity)).spec["coLocation"] == {"topologyKey": "rack", "labelSelector": selector}
+    affinity = {
+        "podAffinity": {REQUIRED: [{"topologyKey": "rack", "labelSelector": selector, "mismatchLabelKeys": []}]}
+    }
+    translation = translated(pod(affinity=affinity))
+    assert translation.spec["coLocation"] == {"topologyKey": "rack", "labelSelector": selector}
+    assert translation.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -86,13 +90,37 @@ def test_required_pod_affinity_becomes_co_location() -> None:
         (node_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}), "matchFields"),
         ({"podAffinity": {REQUIRED: [{"topologyKey": "a"}, {"topologyKey": "b"}]}}, "first of several required podAff"),
         ({"podAntiAffinity": {REQUIRED: [{"topologyKey": "a"}]}}, "podAntiAffinity"),
+        ({"podAffinity": {REQUIRED: [{"topologyKey": "a", "namespaces": ["x"]}]}}, "other namespaces"),
+        ({"podAffinity": {REQUIRED: [{"topologyKey": "a", "namespaceSelector": {}}]}}, "other namespaces"),
     ],
-    ids=["second term", "Gt", "fields", "second gang", "anti-affinity"],
+    ids=["second term", "Gt", "fields", "second gang", "anti-affinity", "namespaces", "any namespace"],
 )
-def test_what_cannot_be_asked_for_is_named_and_the_rest_is_still_asked_for(
-    affinity: dict[str, Any], complaint: str
-) -> None:
-    translation = translated(pod(affinity=affinity))
+def test_an_affinity_that_cannot_be_asked_for_is_named(affinity: dict[str, Any], complaint: str) -> None:
+    named_and_the_rest_is_asked_for(pod(affinity=affinity), complaint)
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
+        ({"initContainers": [{"name": "web", "ports": [{"containerPort": 80, "hostPort": 80}]}]}, "hostPort"),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"topologyKey": "a", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3}
+                ]
+            },
+            "minDomains",
+        ),
+    ],
+    ids=["claims", "host port", "domains"],
+)
+def test_what_else_cannot_be_asked_for_is_named(spec: dict[str, Any], complaint: str) -> None:
+    named_and_the_rest_is_asked_for(pod(**spec), complaint)
+
+
+def named_and_the_rest_is_asked_for(asking: dict[str, Any], complaint: str) -> None:
+    translation = translated(asking)
     assert len(translation.problems) == 1
     assert complaint in translation.problems[0]
     assert contribution_of(translation.spec).amounts == (("cpu", 1000),)

@@ -1,13 +1,18 @@
-"""`up` with another number of clusters or Pods than the profile's, and Ctrl-C."""
+"""`up` with another number of clusters or Pods than the profile's, what it says at its end, and Ctrl-C."""
 
 import asyncio
+import time
+from pathlib import Path
 
 import pytest
+from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
+from scaletest.cli.stage import stage_lines
 from scaletest.cluster.fleet import render_fleet
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.run import interrupts as module
 from scaletest.run.interrupts import Interrupts
+from scaletest.run.status import Standing
 from scaletest.run.up import resized
 from tests.unit.plans import smoke_plan
 
@@ -42,6 +47,34 @@ def test_without_pods_no_cluster_holds_a_machine_but_some_can_be_bought() -> Non
     assert drawn
     assert {entry["state"] for entry in drawn} == {"Speculative"}
     assert not any("cluster" in entry for entry in drawn)
+
+
+def lines_of(host_id: str, *pods: str) -> str:
+    """What a person reads about a stage with these pods."""
+    labels = {"app.kubernetes.io/component": "kwok-cluster"}
+    found = [
+        V1Pod(
+            metadata=V1ObjectMeta(name=name, labels=labels if name.startswith("kwok") else {}),
+            status=V1PodStatus(pod_ip="10.0.0.7"),
+        )
+        for name in pods
+    ]
+    standing = Standing(host_id, "run", "here", time.time(), None, "ns", Path("kubeconfig"), Path("identity"), found)
+    return "\n".join(stage_lines(standing))
+
+
+def test_how_to_ask_prometheus_is_told_only_where_there_is_one() -> None:
+    assert "https://10.0.0.7:9090" in lines_of("h1", "kwok-cluster-0", "prometheus-0")
+    assert "port-forward prometheus-0" in lines_of("", "kwok-cluster-0", "prometheus-0")
+    for host_id in ("h1", ""):
+        assert "metrics" not in lines_of(host_id, "kwok-cluster-0")
+
+
+def test_what_can_be_asked_of_bigfleet_and_done_to_its_machines_is_told_where_it_can_be_reached() -> None:
+    told = lines_of("h1", "bigfleet-shard-0", "bigfleet-provider-0")
+    assert "bigfleetctl why --cluster kwok-cluster-0 --shard-addr 10.0.0.7:7780 --tls-dir identity" in told
+    assert "bigfleet faults --target 10.0.0.7:7800 --tls-dir identity --strike vanish" in told
+    assert "10.0.0.7" not in lines_of("", "bigfleet-shard-0", "bigfleet-provider-0")
 
 
 class Clock:
