@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from bigfleet import memory
 from bigfleet.engine import Action, Decisions, Engine
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.execute import Disposal, Executor
@@ -155,6 +156,10 @@ class Cycles:
         self.latest = CycleReport(self._cycle, now, decisions)
         self._publish(decisions)
         laps.end()
+        if self._reconciler.told_of_many:
+            # Now, because the cycle that first sorts so many machines leaves as much behind as the List.
+            self._reconciler.told_of_many = False
+            memory.give_back()
 
     async def _reconcile(self) -> int:
         """How many machines changed state; a provider that does not answer leaves us with the last view."""
