@@ -98,7 +98,7 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         web = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: reconciler.ready)
         stack.push_async_callback(web.cleanup)
         server = grpc.aio.server(
-            interceptors=[RefuseMalformed(lambda method: metrics.malformed.labels(method).inc())],
+            interceptors=[RefuseMalformed(lambda method, _code: metrics.malformed.labels(method).inc())],
             options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
         )
         shard_pb2_grpc.add_ShardServicer_to_server(sessions, server)
