@@ -227,16 +227,20 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self._metrics.session_lifecycle.labels("installed").inc()
         self._metrics.active_sessions.set(len(self._sessions))
         self._wake()  # actions may have waited for this operator
-        self._acknowledge(session, "hello")
-        self.notices.resync(cluster)
-        if self._fleet_known:
-            # Lets the operator drop what it remembers of machines that the resync did not name.
-            self._acknowledge(session, "resync")
+        self._introduce(session)
         for key, frame in self._questions.operator_came(cluster).items():
             outbox.put(key, frame)
             self._metrics.reissued.labels(frame.WhichOneof("payload")).inc()
         outbox.begun()
         return session
+
+    def _introduce(self, session: _Session) -> None:
+        """Answer a hello: where the cluster's machines stand. One within a session asks for it again."""
+        self._acknowledge(session, "hello")
+        self.notices.resync(session.cluster)
+        if self._fleet_known:
+            # Lets the operator drop what it remembers of machines that the resync did not name.
+            self._acknowledge(session, "resync")
 
     def _remove(self, session: _Session) -> None:
         if self._sessions.get(session.cluster) is not session:
@@ -257,7 +261,7 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         async for message in messages:
             match message.WhichOneof("payload"):
                 case "hello":
-                    self._acknowledge(session, "hello")
+                    self._introduce(session)
                 case "rollup":
                     session.offer_rollup(message.rollup)
                 case "bootstrap_response":
