@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import is_not
 
 from bigfleet.core.needs import Need
 
@@ -80,7 +81,8 @@ class NeedsTable:
             self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before or ())
             self.rows_per_bucket.update(need.profile.interruption_bucket for need in after)
             self._start_waiting(cluster, before or (), after, now)
-        changed = after != before
+        # What asks for the same is the very same object.
+        changed = before is None or len(before) != len(after) or any(map(is_not, before, after))
         if changed:
             self._unheard[cluster] = None
         return Verdict(accepted=True, changed=changed, held=0)
