@@ -1,4 +1,8 @@
-"""Requests that are no messages at all: a clear answer and a count, where gRPC would print a traceback."""
+"""Requests that cannot be read or are far too large: a clear answer and a count, where gRPC would have neither.
+
+gRPC's own limit (`bigfleet.security.GRPC_OPTIONS`) is higher than ours: what is beyond both, it refuses itself before
+anyone here hears of it. Without it one stream could fill the memory with a message that never ends.
+"""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,17 +14,29 @@ from google.protobuf.message import DecodeError
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
+# The largest that clusters send are roll-ups: a hundred thousand rows take about 20 MiB.
+MAX_REQUEST_BYTES = 64 * 1024 * 1024
+
+
 class Malformed(Exception):
-    """A frame of a stream cannot be read. A servicer lets it pass, and the call ends with INVALID_ARGUMENT."""
+    """A request, or a frame of a stream, cannot be read. A servicer lets it pass, and the call ends with its code."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class TooLarge(Malformed):
+    """It is larger than anyone needs; nobody has tried to read it."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class RefuseMalformed(grpc.aio.ServerInterceptor):
-    """Answers INVALID_ARGUMENT to calls whose bytes cannot be read; `refused` is told the method's name.
+    """Refuses calls whose bytes cannot be read; `refused` is told the method's name and the code.
 
     A servicer that reads a stream must be a coroutine.
     """
 
-    def __init__(self, refused: Callable[[str], None]) -> None:
+    def __init__(self, refused: Callable[[str, grpc.StatusCode], None]) -> None:
         self._refused = refused
 
     async def intercept_service(
@@ -43,12 +59,12 @@ class RefuseMalformed(grpc.aio.ServerInterceptor):
         """The kind of handler, and one that does what `handler` does for what can be read."""
 
         async def unary_unary(request: Any, context: Context) -> Any:
-            if isinstance(request, DecodeError):
+            if isinstance(request, Malformed):
                 await self._refuse(method, request, context)
             return await handler.unary_unary(request, context)
 
         async def unary_stream(request: Any, context: Context) -> AsyncIterator[Any]:
-            if isinstance(request, DecodeError):
+            if isinstance(request, Malformed):
                 await self._refuse(method, request, context)
             answers = handler.unary_stream(request, context)
             if inspect.isasyncgen(answers):
@@ -70,24 +86,26 @@ class RefuseMalformed(grpc.aio.ServerInterceptor):
             return grpc.unary_stream_rpc_method_handler, unary_stream
         return grpc.unary_unary_rpc_method_handler, unary_unary
 
-    async def _refuse(self, method: str, error: Exception, context: Context) -> NoReturn:
-        self._refused(method)
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the request cannot be read: {error}")
+    async def _refuse(self, method: str, error: Malformed, context: Context) -> NoReturn:
+        self._refused(method, error.code)
+        await context.abort(error.code, str(error))
         raise AssertionError("an aborted call does not go on")
 
 
 def _reader(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     def read(content: bytes) -> Any:
+        if len(content) > MAX_REQUEST_BYTES:
+            return TooLarge(f"the request has {len(content)} bytes, at most {MAX_REQUEST_BYTES} are allowed")
         try:
             return deserialize(content)
         except DecodeError as error:
-            return error
+            return Malformed(f"the request cannot be read: {error}")
 
     return read
 
 
 async def _readable(frames: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for frame in frames:
-        if isinstance(frame, DecodeError):
-            raise Malformed(str(frame))
+        if isinstance(frame, Malformed):
+            raise frame
         yield frame

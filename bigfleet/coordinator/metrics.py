@@ -1,5 +1,6 @@
 """The coordinator's series (spec/engine.md §7), all present from the start."""
 
+import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from bigfleet.coordinator.store import APPLY_OUTCOMES
@@ -26,8 +27,11 @@ class Metrics:
             registry=registry,
         )
         self.malformed = Counter(
-            "bigfleet_coordinator_malformed_total", "Requests that could not be read.", ["method"], registry=registry
+            "bigfleet_coordinator_malformed_total",
+            "Requests that could not be read, or were too large.",
+            ["method"],
+            registry=registry,
         )
 
-    def refuse_malformed(self, method: str) -> None:
+    def refuse_malformed(self, method: str, _code: grpc.StatusCode) -> None:
         self.malformed.labels(method).inc()

@@ -1,5 +1,6 @@
 """Machine ids: a row for each, and an order label so that ties by id are decided without reading the ids."""
 
+from array import array
 from bisect import bisect_left
 
 import numpy as np
@@ -23,7 +24,7 @@ class Identities:
         # Label order is id order; valid for settled rows.
         self.labels: Longs = np.zeros(0, np.int64)
         self._sorted: Ints = np.zeros(0, np.int32)
-        self._fresh: list[int] = []
+        self._fresh = array("i")
 
     def row(self, machine_id: str) -> int:
         """−1 for an unknown id."""
@@ -47,22 +48,21 @@ class Identities:
 
     def settle(self) -> None:
         """Label the new ids: O(new × log rows) for a few, one sort of all for many."""
-        fresh = self._fresh
-        if not fresh:
+        if not self._fresh:
             return
         text = self.texts.text
-        if len(fresh) > max(_FEW, len(self._sorted) // 16):
-            rows = np.concatenate([self._sorted, np.array(fresh, np.int32)])
+        if len(self._fresh) > max(_FEW, len(self._sorted) // 16):
+            rows = np.concatenate([self._sorted, np.array(self._fresh, np.int32)])
             self._sorted = self._in_order(rows)
             self._lay_out()
         else:
-            fresh.sort(key=text)
+            fresh = sorted(self._fresh, key=text)
             places = [bisect_left(self._sorted, text(row), key=text) for row in fresh]
             fitted = self._squeeze_in(fresh, places)
             self._sorted = np.insert(self._sorted, places, fresh).astype(np.int32)
             if not fitted:
                 self._lay_out()
-        self._fresh = []
+        self._fresh = array("i")
 
     def _in_order(self, rows: Ints) -> Ints:
         if not kernels().compiled:

@@ -1,5 +1,7 @@
 """The index: machines in segments (pools, slabs, lists), each in its own fixed order, brought up to date in batches."""
 
+from array import array
+
 import numpy as np
 
 from bigfleet.engine.growing import Flags, Floats, Ints, Longs, grown
@@ -31,7 +33,7 @@ class Index:
         # By machine row.
         self.home: Ints = np.full(0, NOWHERE, np.int32)
         self._pending: Flags = np.zeros(0, np.uint8)
-        self._arrived: list[int] = []
+        self._arrived = array("i")
         self._touched: set[int] = set()
 
     def new_segment(self, bucket: int = NO_BUCKET, by_penalty: bool = False) -> int:
@@ -101,7 +103,7 @@ class Index:
             )
         )  # fmt: skip
         self._touched.clear()
-        self._arrived = []
+        self._arrived = array("i")
         self._pack()
 
     def _pack(self) -> None:

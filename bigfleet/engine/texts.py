@@ -110,7 +110,7 @@ class Texts:
         """Lay the slots out anew, with room to spare and without deleted ones."""
         numbers = [number for number in self._slots if number >= 0]
         size = 16
-        while size < 3 * len(numbers) + 3:
+        while size < 2 * len(numbers):
             size *= 2
         self._slots = array("i", [_EMPTY]) * size
         self._used_slots = 0

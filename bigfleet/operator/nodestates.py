@@ -18,6 +18,8 @@ from bigfleet.operator.metrics import OperatorMetrics
 # Machines written at the same time; more only queue at the rate limit.
 _CONCURRENCY = 64
 _CONFLICT_TRIES = 5
+# A resync that names no machine is believed when it comes this many times in a row.
+_CONFIRMATIONS = 3
 # How long people can read why a machine failed before its record goes.
 FAILED_RECORD_SECONDS = 60.0
 # A timer may fire a little before its time.
@@ -67,6 +69,8 @@ class NodeStates:
         self._last_state: dict[str, int] = {}
         self._expires_at: dict[str, float] = {}
         self._mentioned: set[str] = set()
+        # Resyncs in a row that named no machine although there are records.
+        self._silences = 0
         self._queue = WorkQueue("node-states", self._reconcile, concurrency=_CONCURRENCY)
 
     async def load(self) -> None:
@@ -93,17 +97,23 @@ class NodeStates:
         """From here on, note which machines the shard speaks of."""
         self._mentioned.clear()
 
-    def end_resync(self) -> None:
+    def end_resync(self) -> bool:
         """The shard has told the state of every machine of ours; drop the records of machines it no longer knows.
 
-        A resync that names nobody drops nothing: losing every node on one empty answer is never right.
+        False for a resync that names none of them: losing every node on one empty answer is never right, so the
+        shard is to be asked again, and believed when it has said so a few times in a row.
         """
         forgotten = self._records.keys() - self._mentioned
-        if not self._mentioned or not forgotten:
-            return
-        log.info("records of machines that left while we were away", count=len(forgotten))
+        self._silences = self._silences + 1 if forgotten and not self._mentioned else 0
+        if 0 < self._silences < _CONFIRMATIONS:
+            log.warning("the shard names none of our machines", records=len(forgotten), times=self._silences)
+            return False
+        self._silences = 0
+        if forgotten:
+            log.info("records of machines that left while we were away", count=len(forgotten))
         for machine in forgotten:
             self.receive(NodeStateUpdate(machine_id=machine, removed=True))
+        return True
 
     def mark(self, machine: str, phase: Literal["Draining", "Drained"], error: str = "") -> None:
         """Show a drain's progress on its machine's record."""

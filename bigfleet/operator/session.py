@@ -39,6 +39,7 @@ _STILL_SECONDS = 0.5
 _STILL_AT_MOST_SECONDS = 2.0
 _DEFAULT_ROLLUP_SECONDS = 10.0
 _CERTIFICATE_CHECK_SECONDS = 5.0
+_RESYNC_AGAIN_SECONDS = 3.0
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +57,8 @@ class Handlers:
     """Who takes which frame. None of them blocks: they queue, or answer from memory."""
 
     session_began: Callable[[], None]
-    resync_ended: Callable[[], None]
+    # False: it is not believed, the shard should be asked again.
+    resync_ended: Callable[[], bool]
     bootstrap: Callable[[BootstrapRequest], None]
     reclaim: Callable[[ReclaimInstruction], None]
     node_state: Callable[[NodeStateUpdate], None]
@@ -82,6 +84,7 @@ class Session:
         self._metrics = metrics
         self._handlers = handlers
         self._backoff = _FIRST_BACKOFF_SECONDS
+        self._doubted = asyncio.Event()
 
     async def run(self) -> None:
         while True:
@@ -106,7 +109,7 @@ class Session:
             call = ShardStub(connection).Session()
             self._outbox.forget_rollup()
             self._handlers.session_began()
-            loops = [self._receive(call), self._send(call), self._roll_up()]
+            loops = [self._receive(call), self._send(call), self._roll_up(), self._ask_again()]
             if leaf:
                 loops.append(_expect_successor(leaf))
             try:
@@ -122,9 +125,19 @@ class Session:
             except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
                 raise SessionEnded("the stream closed while writing") from error
 
-        hello = Hello(cluster_id=self._options.cluster_id, protocol_version=_PROTOCOL_VERSION)
-        await write(OperatorMessage(hello=hello))
+        await write(self._hello())
         await self._outbox.send_to(write)
+
+    def _hello(self) -> OperatorMessage:
+        return OperatorMessage(hello=Hello(cluster_id=self._options.cluster_id, protocol_version=_PROTOCOL_VERSION))
+
+    async def _ask_again(self) -> None:
+        """A hello within a session asks for another resync."""
+        while True:
+            self._doubted.clear()
+            await self._doubted.wait()
+            await asyncio.sleep(_RESYNC_AGAIN_SECONDS)
+            self._outbox.put(self._hello())
 
     async def _receive(self, call: Any) -> None:
         async for message in call:
@@ -151,8 +164,8 @@ class Session:
             log.info("session established", shard=self._options.shard_addr)
             self._metrics.session_connected.set(1)
             self._backoff = _FIRST_BACKOFF_SECONDS
-        elif echo == "resync":
-            self._handlers.resync_ended()
+        elif echo == "resync" and not self._handlers.resync_ended():
+            self._doubted.set()
 
     async def _roll_up(self) -> None:
         """Roll up on connect, after changes and at every interval."""

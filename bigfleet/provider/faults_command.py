@@ -12,6 +12,7 @@ from google.protobuf.json_format import MessageToDict
 from bigfleet.api.v1alpha1 import faults_pb2 as pb
 from bigfleet.api.v1alpha1 import faults_pb2_grpc
 from bigfleet.security import channel
+from bigfleet.security.choice import check_choice
 
 _CALL_SECONDS = 10.0
 _STRIKES = {"lose": pb.STRIKE_LOSE, "vanish": pb.STRIKE_VANISH, "interrupt": pb.STRIKE_INTERRUPT}
@@ -30,7 +31,9 @@ class FaultsOptions:
     target: str
     """`host:port` of the provider."""
     tls_dir: Path | None = None
-    """Directory of the identity `bigfleet://admin`; None: plaintext."""
+    """Directory of the identity `bigfleet://admin`."""
+    plaintext: bool = False
+    """No TLS: the provider must have been told the same."""
     off: bool = False
     """Begin with no fault at all instead of those that hold now."""
     refuse_configure: bool | None = None
@@ -63,6 +66,9 @@ class FaultsOptions:
     """A strike takes machines of these clusters only."""
     machine: tuple[str, ...] = ()
     """A strike takes these machines only; without it, Configured ones."""
+
+    def __post_init__(self) -> None:
+        check_choice(self.tls_dir, self.plaintext)
 
 
 async def run(options: FaultsOptions) -> None:

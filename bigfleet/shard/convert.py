@@ -1,9 +1,10 @@
 """Between the wire's messages and the core's types. Bad demand is refused whole, bad metadata skipped."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TypeVar
 
 import structlog
@@ -42,6 +43,9 @@ _GROUP = METADATA_PREFIX + "assigned-group"
 ASSIGNED = (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAINING)
 
 
+_NONE: Mapping[bytes, Need] = MappingProxyType({})
+
+
 class BadRollup(Exception):
     """A roll-up that can't be understood; nothing of it may be used."""
 
@@ -53,23 +57,36 @@ class BadMachine(Exception):
 # --- demand in ---------------------------------------------------------------------------------------------------
 
 
-def needs_from_wire(cluster: str, rollup: capacity_pb2.ClusterCapacityNeeds) -> list[Need]:
-    """The session's cluster's demand. The roll-up's own cluster id is ignored: a session speaks for one cluster."""
-    if len(rollup.needs) > limits.MAX_ROWS:
-        raise BadRollup(f"{len(rollup.needs)} needs, at most {limits.MAX_ROWS} are allowed")
-    needs: dict[tuple[str, str], Need] = {}
-    for row, message in enumerate(rollup.needs):
-        try:
-            need = _need(cluster, message)
-        except (ValueError, QuantityError) as error:
-            raise BadRollup(f"needs[{row}]: {error}") from error
+def needs_from_wire(cluster: str, rows: Sequence[bytes], known: Mapping[bytes, Need] = _NONE) -> list[Need]:
+    """One need for each row of the session's cluster; rows that are `known` are not read again.
+
+    The roll-up's own cluster id is ignored: a session speaks for one cluster.
+    """
+    if len(rows) > limits.MAX_ROWS:
+        raise BadRollup(f"more than {limits.MAX_ROWS} needs")
+    needs = []
+    for number, row in enumerate(rows):
+        need = known.get(row)
+        if need is None:
+            try:
+                need = _need(cluster, capacity_pb2.CapacityNeed.FromString(row))
+            except (ValueError, QuantityError) as error:
+                raise BadRollup(f"needs[{number}]: {error}") from error
+        needs.append(need)
+    return needs
+
+
+def merged(needs: Iterable[Need]) -> list[Need]:
+    """Rows of one profile and gang are one need."""
+    distinct: dict[tuple[str, str], Need] = {}
+    for need in needs:
         key = need.profile.fingerprint, need.group
-        twin = needs.get(key)
+        twin = distinct.get(key)
         if twin:
             aggregate, min_unit = add(twin.aggregate, need.aggregate), largest(twin.min_unit, need.min_unit)
             need = replace(twin, aggregate=aggregate, min_unit=min_unit)
-        needs[key] = need
-    return list(needs.values())
+        distinct[key] = need
+    return list(distinct.values())
 
 
 def _need(cluster: str, message: capacity_pb2.CapacityNeed) -> Need:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from bigfleet import memory
 from bigfleet.engine import Action, Decisions, Engine
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.execute import Disposal, Executor
@@ -26,6 +27,8 @@ log = structlog.get_logger()
 _WATCH_SECONDS = 1.0
 # Wake-ups that come faster than this share a cycle.
 _SHORTEST_GAP_SECONDS = 0.1
+# A long cycle is followed by a pause as long, up to this: half of the time is the sessions'.
+_LONGEST_PAUSE_SECONDS = 1.0
 _NOTHING = Decisions(actions=(), shortfalls=(), views=(), hints=(), reclaims_capped=0)
 
 
@@ -117,8 +120,10 @@ class Cycles:
         while True:
             began = loop.time()
             await self._once()
+            took = loop.time() - began
             await self._until_due(began + self._options.cycle_interval_seconds)
-            await asyncio.sleep(began + _SHORTEST_GAP_SECONDS - loop.time())
+            gap = max(_SHORTEST_GAP_SECONDS, took + min(took, _LONGEST_PAUSE_SECONDS))
+            await asyncio.sleep(began + gap - loop.time())
 
     async def _until_due(self, due: float) -> None:
         """Sleep until the timer, a wake-up or a machine that may be tried again; meanwhile watch what is in flight."""
@@ -155,6 +160,10 @@ class Cycles:
         self.latest = CycleReport(self._cycle, now, decisions)
         self._publish(decisions)
         laps.end()
+        if self._reconciler.told_of_many:
+            # Now, because the cycle that first sorts so many machines leaves as much behind as the List.
+            self._reconciler.told_of_many = False
+            memory.give_back()
 
     async def _reconcile(self) -> int:
         """How many machines changed state; a provider that does not answer leaves us with the last view."""

@@ -1,20 +1,36 @@
 """Roll-ups on their way into the needs table: understood, checked, and most often the same as the last one."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from bigfleet.api.v1alpha1 import capacity_pb2
-from bigfleet.shard.convert import BadRollup, needs_from_wire
+from bigfleet.core.needs import Need
+from bigfleet.malformed import Malformed
+from bigfleet.shard.convert import BadRollup, merged, needs_from_wire
+from bigfleet.shard.frames import Rollup
 from bigfleet.shard.limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.needs import NeedsTable, Verdict
 
-# Larger ones are read in a thread; for smaller ones the way there costs more than the reading.
+# If more rows are new they are read in a thread; for fewer the way there costs more than the reading.
 _INLINE_ROWS = 100
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    """The roll-up that a cluster's demand is from. An operator repeats it every ten seconds, or most of it."""
+
+    needs: bytes | None = None
+    by_row: Mapping[bytes, Need] = field(default_factory=dict)
+
+
+_NOTHING = _Accepted()
 
 
 class Intake:
@@ -28,13 +44,23 @@ class Intake:
         self._metrics = metrics
         self._clock = clock
         self._vocabulary = Vocabulary()
-        # The roll-up that each cluster's demand is from. An operator repeats it every ten seconds.
-        self._accepted: dict[str, capacity_pb2.ClusterCapacityNeeds] = {}
+        self._accepted: dict[str, _Accepted] = {}
 
-    async def take(self, cluster: str, rollup: capacity_pb2.ClusterCapacityNeeds) -> Verdict | None:
-        """What became of it; None if it was rejected."""
-        last = self._accepted.get(cluster)
-        if last is not None and last.needs == rollup.needs:
+    def check(self, cluster: str, rollup: Rollup) -> None:
+        """Raises Malformed unless every row is a message, whatever it says."""
+        last = self._accepted.get(cluster, _NOTHING)
+        if rollup.needs == last.needs:
+            return
+        try:
+            for row in rollup.rows:
+                if row not in last.by_row:
+                    capacity_pb2.CapacityNeed.FromString(row)
+        except DecodeError as error:
+            raise Malformed(f"the request cannot be read: {error}") from error
+
+    async def take(self, cluster: str, rollup: Rollup) -> Verdict | None:
+        """What became of it; None if it was rejected. It must have been checked."""
+        if rollup.needs == self._accepted.get(cluster, _NOTHING).needs:
             verdict = self._needs.repeat(cluster)
         else:
             try:
@@ -47,16 +73,20 @@ class Intake:
         self._metrics.rollup_quarantined.labels(cluster).set(verdict.held)
         self._metrics.rollups.labels(verdict.outcome).inc()
         if not verdict.accepted:
-            log.warning("roll-up held", cluster=cluster, rows=len(rollup.needs), held=verdict.held)
+            log.warning("roll-up held", cluster=cluster, rows=len(rollup.rows), held=verdict.held)
         return verdict
 
-    async def _replace(self, cluster: str, rollup: capacity_pb2.ClusterCapacityNeeds) -> Verdict:
-        if len(rollup.needs) <= _INLINE_ROWS:
-            needs = needs_from_wire(cluster, rollup)
+    async def _replace(self, cluster: str, rollup: Rollup) -> Verdict:
+        known = self._accepted.get(cluster, _NOTHING).by_row
+        fresh = sum(row not in known for row in rollup.rows)
+        if fresh <= _INLINE_ROWS:
+            needs = needs_from_wire(cluster, rollup.rows, known)
         else:
-            needs = await asyncio.to_thread(needs_from_wire, cluster, rollup)
-        self._vocabulary.check(cluster, {name for need in needs for name in (*need.aggregate, *need.min_unit)})
-        verdict = self._needs.replace(cluster, needs, self._clock())
+            needs = await asyncio.to_thread(needs_from_wire, cluster, rollup.rows, known)
+        by_row = dict(zip(rollup.rows, needs, strict=True))
+        names = {name for row, need in by_row.items() if row not in known for name in (*need.aggregate, *need.min_unit)}
+        self._vocabulary.check(cluster, names)
+        verdict = self._needs.replace(cluster, merged(needs), self._clock())
         if verdict.accepted:
-            self._accepted[cluster] = rollup
+            self._accepted[cluster] = _Accepted(rollup.needs, by_row)
         return verdict

@@ -66,7 +66,10 @@ class Machines(Mapping[str, Machine]):
 
     def idle_since(self, machine_id: str) -> float | None:
         """None if the machine is not Idle."""
-        return self._record(machine_id).idle_since
+        for records in (self._waiting, self._disguised):
+            if machine_id in records:
+                return records[machine_id].idle_since
+        return self.fleet.idle_stamp(machine_id)
 
     def put(self, machine: Machine, idle_since: float | None = None) -> None:
         self._count += machine.id not in self
@@ -76,12 +79,6 @@ class Machines(Mapping[str, Machine]):
         if machine_id in self:
             self._count -= 1
             self._write(machine_id, _Record(None, None))
-
-    def _record(self, machine_id: str) -> _Record:
-        for records in (self._waiting, self._disguised):
-            if machine_id in records:
-                return records[machine_id]
-        return _Record(self.fleet.get(machine_id), self.fleet.idle_stamp(machine_id))
 
     def _write(self, machine_id: str, record: _Record) -> None:
         if self._lent:
@@ -105,7 +102,7 @@ class Machines(Mapping[str, Machine]):
             self._show(machine_id, self._disguised.pop(machine_id))
         for machine_id, machine in view.items():
             if machine_id not in self._disguised:
-                self._disguised[machine_id] = self._record(machine_id)
+                self._disguised[machine_id] = _Record(self.get(machine_id), self.idle_since(machine_id))
             self._show(machine_id, _Record(machine, None))
 
     @contextmanager

@@ -110,7 +110,7 @@ class ShardMetrics:
         )
         self.outbox_dropped = counter("outbox_dropped_total", "Hints that an operator did not read in time.")
         self.rollups = counter("rollups_total", "Roll-ups that were looked at.", ["outcome"])
-        self.malformed = counter("malformed_total", "Requests that could not be read.", ["method"])
+        self.malformed = counter("malformed_total", "Requests that could not be read, or were too large.", ["method"])
         self.rollup_quarantined = gauge("rollup_quarantined", "Times the guard holds this roll-up.", ["cluster"])
         self.rollups_rejected = counter("rollups_rejected_total", "Roll-ups that can't be understood.", ["cluster"])
         self._create_series()

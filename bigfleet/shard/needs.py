@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import is_not
 
 from bigfleet.core.needs import Need
 
@@ -37,6 +38,13 @@ def _as_known(need: Need, known: Need | None, now: float) -> Need:
     return replace(need, arrival=known.arrival)
 
 
+def _same_profiles(before: Sequence[Need], after: Sequence[Need]) -> bool:
+    """Whether they are the very same, row by row: most changes are of amounts only."""
+    return len(before) == len(after) and all(
+        one.profile is other.profile for one, other in zip(before, after, strict=True)
+    )
+
+
 class NeedsTable:
     """Cluster → needs. A cluster that never sent a roll-up is absent, which is not the same as having no demand."""
 
@@ -69,10 +77,12 @@ class NeedsTable:
         known = {(need.profile.fingerprint, need.group): need for need in before or ()}
         after = tuple(_as_known(need, known.get((need.profile.fingerprint, need.group)), now) for need in needs)
         self._needs[cluster] = after
-        self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before or ())
-        self.rows_per_bucket.update(need.profile.interruption_bucket for need in after)
-        self._start_waiting(cluster, before or (), after, now)
-        changed = after != before
+        if before is None or not _same_profiles(before, after):
+            self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before or ())
+            self.rows_per_bucket.update(need.profile.interruption_bucket for need in after)
+            self._start_waiting(cluster, before or (), after, now)
+        # What asks for the same is the very same object.
+        changed = before is None or len(before) != len(after) or any(map(is_not, before, after))
         if changed:
             self._unheard[cluster] = None
         return Verdict(accepted=True, changed=changed, held=0)

@@ -11,7 +11,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from bigfleet import daemon
-from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2_grpc
+from bigfleet.api.v1alpha1 import shardread_pb2_grpc
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
 from bigfleet.malformed import RefuseMalformed
@@ -23,6 +23,7 @@ from bigfleet.shard.cycle import Cycles, Wake
 from bigfleet.shard.domains import Domains
 from bigfleet.shard.epoch import Fence, next_epoch
 from bigfleet.shard.execute import Executor
+from bigfleet.shard.frames import session_handler
 from bigfleet.shard.holds import Holds
 from bigfleet.shard.inventory import Inventory, Observer
 from bigfleet.shard.metrics import ShardMetrics
@@ -98,10 +99,10 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         web = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: reconciler.ready)
         stack.push_async_callback(web.cleanup)
         server = grpc.aio.server(
-            interceptors=[RefuseMalformed(lambda method: metrics.malformed.labels(method).inc())],
+            interceptors=[RefuseMalformed(lambda method, _code: metrics.malformed.labels(method).inc())],
             options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
         )
-        shard_pb2_grpc.add_ShardServicer_to_server(sessions, server)
+        server.add_generic_rpc_handlers((session_handler(sessions.converse),))
         shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
         if options.tls_dir:
             port = server.add_secure_port(options.listen, server_credentials(options.tls_dir))

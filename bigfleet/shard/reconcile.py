@@ -19,6 +19,8 @@ log = structlog.get_logger()
 
 # Machines taken over before the event loop gets its turn.
 _BATCH = 500
+# A List of so many machines leaves memory that is worth giving back.
+_MANY = 10_000
 # So many doubtful machines are cheaper to list than to get one by one.
 _MAX_GETS = 256
 _GET_CONCURRENCY = 16
@@ -44,6 +46,8 @@ class Reconciler:
         self._metrics = metrics
         self._revision = b""
         self._from_start = True
+        # A large List has been taken over; whoever gives its memory back clears this.
+        self.told_of_many = False
         # Latches at the first whole List: from then on the shard knows its fleet.
         self.ready = False
 
@@ -63,6 +67,7 @@ class Reconciler:
             listed = {message.id for message in answer.machines}
             changes += self._remove([machine_id for machine_id in self._inventory.machines if machine_id not in listed])
         self._revision = answer.revision
+        self.told_of_many = self.told_of_many or len(answer.machines) >= _MANY
         changes += await self._reread()
         self.ready = True
         return changes

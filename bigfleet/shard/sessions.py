@@ -9,13 +9,14 @@ from typing import Any
 import grpc
 import structlog
 
-from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2, shard_pb2_grpc
+from bigfleet.api.v1alpha1 import shard_pb2
 from bigfleet.core.requirements import Requirement
 from bigfleet.engine import CapacityHint
 from bigfleet.malformed import Malformed
 from bigfleet.security import Identity, peer_identity
 from bigfleet.security.identity import InvalidIdentity
 from bigfleet.shard.convert import available_capacity, node_state, requirements_to_wire
+from bigfleet.shard.frames import Frame, Rollup
 from bigfleet.shard.intake import Intake
 from bigfleet.shard.limits import MAX_BLOB_BYTES, cluster_id_problem
 from bigfleet.shard.metrics import ShardMetrics
@@ -41,15 +42,15 @@ class _Session:
         self.cluster = cluster
         self.outbox = outbox
         self.replaced = asyncio.Event()
-        self._rollup: capacity_pb2.ClusterCapacityNeeds | None = None
+        self._rollup: Rollup | None = None
         self._arrived = asyncio.Event()
 
-    def offer_rollup(self, rollup: capacity_pb2.ClusterCapacityNeeds) -> None:
+    def offer_rollup(self, rollup: Rollup) -> None:
         """One slot, newest wins: a roll-up replaces the whole demand anyway."""
         self._rollup = rollup
         self._arrived.set()
 
-    async def next_rollup(self) -> capacity_pb2.ClusterCapacityNeeds:
+    async def next_rollup(self) -> Rollup:
         while (rollup := self._rollup) is None:
             self._arrived.clear()
             await self._arrived.wait()
@@ -57,8 +58,8 @@ class _Session:
         return rollup
 
 
-class Sessions(shard_pb2_grpc.ShardServicer):
-    """The sessions of this shard. `notices` tells a new session where its machines stand."""
+class Sessions:
+    """The sessions of this shard: the service `Shard`. `notices` tells a new session where its machines stand."""
 
     notices: Notices
 
@@ -165,9 +166,8 @@ class Sessions(shard_pb2_grpc.ShardServicer):
 
     # --- the stream ---------------------------------------------------------------------------------------------
 
-    async def Session(  # noqa: N802 (the wire's name)
-        self, request_iterator: AsyncIterator[shard_pb2.OperatorMessage], context: Context
-    ) -> None:
+    async def converse(self, request_iterator: AsyncIterator[Frame], context: Context) -> None:
+        """Serve one stream (`session_handler`)."""
         cluster = await self._greet(request_iterator, context)
         # gRPC sends it with the first frame otherwise; if that is cancelled halfway, no status can ever be sent.
         await context.send_initial_metadata(())
@@ -197,9 +197,11 @@ class Sessions(shard_pb2_grpc.ShardServicer):
             log.warning("session ended: the operator does not read", cluster=cluster)
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many frames wait to be read")
 
-    async def _greet(self, messages: AsyncIterator[shard_pb2.OperatorMessage], context: Context) -> str:
+    async def _greet(self, frames: AsyncIterator[Frame], context: Context) -> str:
         """The cluster that this stream speaks for, proven by its certificate."""
-        first = await anext(aiter(messages), None) or shard_pb2.OperatorMessage()
+        first = await anext(aiter(frames), None)
+        if not isinstance(first, shard_pb2.OperatorMessage):
+            first = shard_pb2.OperatorMessage()
         cluster = str(first.hello.cluster_id)
         if problem := cluster_id_problem(cluster):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
@@ -227,16 +229,20 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         self._metrics.session_lifecycle.labels("installed").inc()
         self._metrics.active_sessions.set(len(self._sessions))
         self._wake()  # actions may have waited for this operator
-        self._acknowledge(session, "hello")
-        self.notices.resync(cluster)
-        if self._fleet_known:
-            # Lets the operator drop what it remembers of machines that the resync did not name.
-            self._acknowledge(session, "resync")
+        self._introduce(session)
         for key, frame in self._questions.operator_came(cluster).items():
             outbox.put(key, frame)
             self._metrics.reissued.labels(frame.WhichOneof("payload")).inc()
         outbox.begun()
         return session
+
+    def _introduce(self, session: _Session) -> None:
+        """Answer a hello: where the cluster's machines stand. One within a session asks for it again."""
+        self._acknowledge(session, "hello")
+        self.notices.resync(session.cluster)
+        if self._fleet_known:
+            # Lets the operator drop what it remembers of machines that the resync did not name.
+            self._acknowledge(session, "resync")
 
     def _remove(self, session: _Session) -> None:
         if self._sessions.get(session.cluster) is not session:
@@ -253,13 +259,15 @@ class Sessions(shard_pb2_grpc.ShardServicer):
         while True:
             await context.write(await session.outbox.take())
 
-    async def _receive(self, session: _Session, messages: AsyncIterator[shard_pb2.OperatorMessage]) -> None:
-        async for message in messages:
+    async def _receive(self, session: _Session, frames: AsyncIterator[Frame]) -> None:
+        async for message in frames:
+            if isinstance(message, Rollup):
+                self._intake.check(session.cluster, message)
+                session.offer_rollup(message)
+                continue
             match message.WhichOneof("payload"):
                 case "hello":
-                    self._acknowledge(session, "hello")
-                case "rollup":
-                    session.offer_rollup(message.rollup)
+                    self._introduce(session)
                 case "bootstrap_response":
                     response = message.bootstrap_response
                     self._questions.answer(session.cluster, _blob_key(response.request_id), _blob(response))

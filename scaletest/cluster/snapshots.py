@@ -1,14 +1,24 @@
-"""Hands out Prometheus snapshots as tarballs: the sidecar that lets the runner fetch evidence without exec or cp."""
+"""Hands out Prometheus snapshots as tarballs: the sidecar that lets the runner fetch evidence without exec or cp.
+
+It also renews the pod's certificate; Prometheus itself reads it anew at every handshake.
+"""
 
 import asyncio
 import re
 import ssl
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
+from bigfleet.daemon import forever
+from bigfleet.security.credentials import Leaf
+from bigfleet.security.files import IdentityPaths
+from bigfleet.security.renewal import Renewal, keep_renewed
+
+_CERTIFICATE_CHECK_SECONDS = 5.0
 _NAME = re.compile(r"^[0-9A-Za-z-]+$")
 
 
@@ -21,6 +31,7 @@ class SnapshotsOptions:
     # Prometheus writes its snapshots here: `<tsdb>/snapshots`.
     directory: Path
     tls_dir: Path
+    renewal: Renewal = field(default_factory=Renewal)
 
 
 async def serve(options: SnapshotsOptions) -> None:
@@ -39,12 +50,15 @@ async def serve(options: SnapshotsOptions) -> None:
     app.add_routes([web.get("/snapshots/{name}.tar.gz", fetch)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    tls = _require_client_certificate(options.tls_dir)
+    leaf, tls = Leaf(options.tls_dir), _require_client_certificate(options.tls_dir)
     try:
         for address in options.listen:
             host, _, port = address.rpartition(":")
             await web.TCPSite(runner, host, int(port), ssl_context=tls).start()
-        await asyncio.Event().wait()
+        loops = [_take_up(leaf, options.tls_dir, tls)]
+        if options.renewal.issuer_addr:
+            loops.append(keep_renewed(options.tls_dir, options.renewal, CollectorRegistry()))
+        await forever(*loops)
     finally:
         await runner.cleanup()
 
@@ -58,6 +72,19 @@ def _pack(source: Path, target: Path) -> None:
 
 def _require_client_certificate(tls_dir: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tls_dir / "ca.crt"))
-    context.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")
+    _show_certificate(tls_dir, context)
     context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _show_certificate(tls_dir: Path, context: ssl.SSLContext) -> None:
+    paths = IdentityPaths.within(tls_dir)
+    context.load_cert_chain(paths.certificate, paths.private_key)
+
+
+async def _take_up(leaf: Leaf, tls_dir: Path, context: ssl.SSLContext) -> None:
+    """Show a renewed certificate to those who connect from then on."""
+    while True:
+        await asyncio.sleep(_CERTIFICATE_CHECK_SECONDS)
+        if leaf.replaced():
+            _show_certificate(tls_dir, context)

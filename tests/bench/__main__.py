@@ -18,6 +18,7 @@ BENCHES: dict[str, list[str]] = {
     "sessions": [],
     "reconcile": [],
     "ingest": [],
+    "cycle": [],
     "hot": ["all"],
 }
 # Draws docs/engine-growth.svg anew: only when asked for.

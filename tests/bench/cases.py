@@ -6,7 +6,7 @@ from random import Random
 from tests.bench.fleets import Shape
 from tests.bench.stand import Stand
 
-_CHURN = 0.02
+CHURN = 0.02
 _BURST = 1.1
 # Together they ask for this part of the fleet.
 _URGENT = 0.2
@@ -27,7 +27,7 @@ def _one_rollup(stand: Stand, turn: int) -> None:
 def _churn(stand: Stand, turn: int) -> None:
     """2 % of the Configured machines fail and 2 % of the rows change, in every cluster at once."""
     bound = stand.bound
-    for machine_id in Random(turn).sample(bound, max(1, round(_CHURN * len(bound)))):
+    for machine_id in Random(turn).sample(bound, max(1, round(CHURN * len(bound)))):
         stand.fail(machine_id)
     for ordinal in range(stand.synthetic.shape.clusters):
         stand.send_changed(ordinal, changed_rows(stand.synthetic.shape, ordinal, turn))
@@ -70,4 +70,4 @@ def cases_of(machines: int) -> tuple[str, ...]:
 
 def changed_rows(shape: Shape, ordinal: int, turn: int) -> frozenset[int]:
     """The 2 % of a cluster's rows that change in a turn."""
-    return frozenset(Random(f"{turn}/{ordinal}").sample(range(shape.rows), max(1, round(_CHURN * shape.rows))))
+    return frozenset(Random(f"{turn}/{ordinal}").sample(range(shape.rows), max(1, round(CHURN * shape.rows))))

@@ -16,7 +16,8 @@ from bigfleet.api.v1alpha1.provider_pb2 import CapacityType, HostRef, MachineLis
 from bigfleet.api.v1alpha1.provider_pb2 import Machine as WireMachine
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
-from bigfleet.shard.convert import machine_from_wire, need_to_wire, needs_from_wire, resources_to_wire
+from bigfleet.shard.convert import machine_from_wire, merged, need_to_wire, needs_from_wire, resources_to_wire
+from bigfleet.shard.frames import Rollup
 from bigfleet.shard.inventory import Inventory
 from bigfleet.shard.needs import NeedsTable
 from scaletest.model.draw import cluster_id
@@ -55,6 +56,7 @@ class Ingest:
     def __init__(self) -> None:
         self._inventory = Inventory(clock=lambda: 0.0)
         self._needs = NeedsTable(guard=True)
+        self._known: dict[str, dict[bytes, Need]] = {}
 
     def take_list(self, data: bytes) -> Stopwatch:
         watch = Stopwatch()
@@ -70,12 +72,13 @@ class Ingest:
     def take_rollups(self, rollups: Sequence[tuple[str, bytes]]) -> Stopwatch:
         watch = Stopwatch()
         for cluster, data in rollups:
-            with watch.step("decode"):
-                message = ClusterCapacityNeeds.FromString(data)
             with watch.step("convert"):
-                needs = needs_from_wire(cluster, message)
+                rows = Rollup(data).rows
+                needs = self._known[cluster] = dict(
+                    zip(rows, needs_from_wire(cluster, rows, self._known.get(cluster, {})), strict=True)
+                )
             with watch.step("table"):
-                self._needs.replace(cluster, needs, 0.0)
+                self._needs.replace(cluster, merged(needs.values()), 0.0)
             with watch.step("fleet"):
                 for name, demand in self._needs.unheard():
                     self._inventory.machines.fleet.replace_needs(name, demand)
@@ -84,7 +87,7 @@ class Ingest:
 
 def measure(shape: Shape) -> None:
     synthetic, ingest = SyntheticFleet(shape), Ingest()
-    listed = MachineList(machines=map(_machine_to_wire, synthetic.machines()), full=True).SerializeToString()
+    listed = MachineList(machines=map(machine_to_wire, synthetic.machines()), full=True).SerializeToString()
     usual = list(_rollups(synthetic))
     churned = list(_rollups(synthetic, turn=1))
     steps = {
@@ -110,7 +113,7 @@ def _rollup_bytes(needs: Sequence[Need]) -> bytes:
     return ClusterCapacityNeeds(needs=map(need_to_wire, needs)).SerializeToString()
 
 
-def _machine_to_wire(machine: Machine) -> WireMachine:
+def machine_to_wire(machine: Machine) -> WireMachine:
     return WireMachine(
         id=machine.id,
         state=MachineState.Name(machine.state),

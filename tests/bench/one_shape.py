@@ -1,7 +1,5 @@
 """Measures one shape, in a fresh process of its own: times of every case, memory per machine."""
 
-import ctypes
-import gc
 import json
 import os
 import statistics
@@ -13,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bigfleet import memory
 from tests.bench.calibration import kernel_ms
 from tests.bench.cases import CASES
 from tests.bench.fleets import Shape, SyntheticFleet
@@ -125,8 +124,7 @@ def _repetitions(machines: int, disturbs: bool) -> int:
 
 def _resident_bytes() -> int:
     """What this process has in memory after giving back what it does not use."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
+    memory.give_back()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -37,6 +37,7 @@ class PlayedOperator:
         self.reclaims = 0
         self.changed = asyncio.Event()
         self._mentioned: set[str] = set()
+        self._silences = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._asked_for = asyncio.Event()
 
@@ -107,9 +108,7 @@ class PlayedOperator:
     async def _take(self, call: Any, frame: shard_pb2.ShardMessage) -> None:
         match frame.WhichOneof("payload"):
             case "ack" if frame.ack.echo == "resync":
-                # Like the real operator: one that names nobody drops nobody.
-                for machine_id in self.machines.keys() - self._mentioned if self._mentioned else ():
-                    del self.machines[machine_id]
+                await self._resynced(call)
             case "bootstrap_request":
                 blob = shard_pb2.BootstrapBlobResponse(request_id=frame.bootstrap_request.request_id, user_data=b"#")
                 await call.write(shard_pb2.OperatorMessage(bootstrap_response=blob))
@@ -119,6 +118,16 @@ class PlayedOperator:
                 await call.write(shard_pb2.OperatorMessage(drain_report=report))
             case "node_state_update":
                 self._note(frame.node_state_update)
+
+    async def _resynced(self, call: Any) -> None:
+        """Like the real operator: one that names nobody drops nobody before the third time."""
+        forgotten = self.machines.keys() - self._mentioned
+        self._silences = self._silences + 1 if forgotten and not self._mentioned else 0
+        if self._silences in (1, 2):
+            await call.write(shard_pb2.OperatorMessage(hello=shard_pb2.Hello(cluster_id=self.cluster)))
+            return
+        for machine_id in forgotten:
+            del self.machines[machine_id]
 
     def _note(self, update: shard_pb2.NodeStateUpdate) -> None:
         self._mentioned.add(update.machine_id)

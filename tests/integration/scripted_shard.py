@@ -29,7 +29,7 @@ class ShardSide:
     def take(self, message: OperatorMessage) -> None:
         kind = message.WhichOneof("payload") or ""
         self.first_payload = self.first_payload or kind
-        if kind == "hello":
+        if kind == "hello" and self.hello is None:
             self.hello = message
             self.send(ack=Acknowledgement(echo="hello", shard_epoch=1))
         else:

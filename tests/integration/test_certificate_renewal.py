@@ -1,6 +1,8 @@
 """Certificates that live for seconds: they are renewed before they end, and sessions and calls go on."""
 
 import asyncio
+import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -18,10 +20,13 @@ from bigfleet.security.enroll import EnrollOptions, enroll
 from bigfleet.security.enrolment import AUDIENCE
 from bigfleet.security.issuer import Issuer, start_https
 from bigfleet.security.renewal import Renewal
+from scaletest.cluster import snapshots
+from scaletest.cluster.snapshots import SnapshotsOptions
 from tests.integration.apiserver import free_ports
 from tests.integration.played_operator import PlayedOperator
 from tests.integration.provider_client import CLUSTER, INSTANT, fleet_of, provider_at
 from tests.integration.shard_client import Shard, shard_at, small_need
+from tests.patience import eventually
 
 LIFETIME = timedelta(seconds=6)
 NAMESPACE = "run"
@@ -62,6 +67,48 @@ async def enrolled(directory: Path, pod: str, issuer: str, authority: Authority)
     token, tls_dir = directory / f"{pod}.token", directory / f"{pod}-tls"
     await enroll(EnrollOptions(issuer, token, directory / "ca" / "ca.crt", tls_dir))
     return {"tls_dir": tls_dir, "renewal": Renewal(issuer, token)}
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as dialled:
+        return dialled.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def certificate_at(port: int, admin: Path) -> bytes:
+    """What Prometheus' sidecar shows to the runner."""
+    context = ssl.create_default_context(cafile=str(admin / "ca.crt"))
+    context.load_cert_chain(admin / "tls.crt", admin / "tls.key")
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port, ssl=context, server_hostname="prometheus.bigfleet"
+    )
+    try:
+        writer.write(b"GET /snapshots/none.tar.gz HTTP/1.0\r\n\r\n")
+        assert b"404" in await reader.readline()
+        shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return shown
+    finally:
+        writer.close()
+
+
+async def test_prometheus_sidecar_renews_the_pods_certificate_and_shows_it(
+    tmp_path: Path, issuer: str, run_authority: Authority
+) -> None:
+    tls = await enrolled(tmp_path, "prometheus-0", issuer, run_authority)
+    run_authority.issue(Identity("admin")).write(tmp_path / "admin")
+    (port,) = free_ports(1)
+    sidecar = asyncio.create_task(snapshots.serve(SnapshotsOptions(f"127.0.0.1:{port}", tmp_path, **tls)))
+    try:
+        await eventually(lambda: listens(port))
+        first = await certificate_at(port, tmp_path / "admin")
+
+        async def another() -> bool:
+            return await certificate_at(port, tmp_path / "admin") != first
+
+        await eventually(another)
+        assert not sidecar.done()
+    finally:
+        sidecar.cancel()
+        await asyncio.wait([sidecar])
 
 
 async def renewals(shard: Shard) -> float:

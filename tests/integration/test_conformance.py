@@ -37,15 +37,15 @@ async def provider(directory: Path, fleet: dict[str, Any] = FLEET, **options: An
         yield client
 
 
-def address(client: ProviderClient) -> str:
-    return f"127.0.0.1:{client.provider.port}"
+def target(client: ProviderClient) -> tuple[str, ...]:
+    return "--target", f"127.0.0.1:{client.provider.port}", "--plaintext"
 
 
 async def test_our_provider_passes_and_is_left_as_it_was_found(tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     async with provider(tmp_path, data_dir=tmp_path / "data") as client:
         before = await client.list()
-        code, output, errors = await conformance("--target", address(client), "--junit", str(junit), *LIMITS)
+        code, output, errors = await conformance(*target(client), "--junit", str(junit), *LIMITS)
         assert code == 0, output + errors
         after = await client.list()
     assert {m.id: m for m in after.machines} == {m.id: m for m in before.machines}
@@ -63,9 +63,9 @@ async def test_our_provider_passes_with_tls_too(tmp_path: Path) -> None:
     authority.issue(Identity("cluster", "conformance")).write(tmp_path / "cluster")
     tls = ("--tls-dir", str(tmp_path / "shard"), "--shard-id", "shard-0", "-o", "json")
     async with provider(tmp_path, tls_dir=tmp_path / "server") as client:
-        target = ("--target", address(client))
+        here = target(client)[:2]
         phone = ("--phone-home-tls-dir", str(tmp_path / "cluster"))
-        code, output, errors = await conformance(*target, *tls, *phone, *LIMITS)
+        code, output, errors = await conformance(*here, *tls, *phone, *LIMITS)
         assert code == 0, [result for result in json.loads(output)["results"] if result["outcome"] == "failed"]
         outcomes = {result["name"]: result["outcome"] for result in json.loads(output)["results"]}
         assert outcomes.pop("FencingStaleEpochRejected") == "passed"
@@ -80,7 +80,7 @@ async def test_our_provider_passes_with_tls_too(tmp_path: Path) -> None:
 
         short = ("--limits-configure-seconds", "0.3", "--limits-drain-seconds", "0.3")
         slow = (*short, "--only", "NodeReadiness", "MetadataHostileMap")
-        code, output, errors = await conformance(*target, *tls, *slow)
+        code, output, errors = await conformance(*here, *tls, *slow)
         assert code == 5, output + errors
         reason = json.loads(output)["results"][1]["reason"]
         assert "see --phone-home-tls-dir" in reason, reason
@@ -90,7 +90,7 @@ async def test_bare_metal_alone_cannot_be_judged_as_a_whole(tmp_path: Path) -> N
     metal = FLEET | {"machines": [{"idPrefix": "idle", "kind": "metal", "count": 2, "state": "Idle"}]}
     async with provider(tmp_path, metal) as client:
         names = ("DrainOnSpeculative", "DeleteIdempotent", "MetadataHostileMap")
-        code, output, errors = await conformance("--target", address(client), "--only", *names)
+        code, output, errors = await conformance(*target(client), "--only", *names)
     assert code == 5, output + errors
     assert "? DrainOnSpeculative" in output
     assert "the provider does not delete idle-metal-" in output
@@ -103,7 +103,7 @@ async def test_a_failed_check_says_what_the_rule_is_and_what_the_provider_said(t
     async with provider(tmp_path, latencies=Latencies(create=Latency(3600, 3600))) as client:
         names = ("--only", "FullLifecycle", "--limits-create-seconds", "0.1", "--limits-drain-seconds", "0.2")
         names = (*names, "--limits-configure-seconds", "0.2")
-        code, output, errors = await conformance("--target", address(client), *names)
+        code, output, errors = await conformance(*target(client), *names)
     assert code == 1, output + errors
     assert "✗ FullLifecycle" in output
     assert "spec-small-0 must get to IDLE within 0.1 s, it is still CREATING" in output
@@ -114,10 +114,11 @@ async def test_a_failed_check_says_what_the_rule_is_and_what_the_provider_said(t
 
 async def test_nobody_there_and_wrong_use_have_their_own_exit_codes() -> None:
     (port,) = free_ports(1)
-    unreachable, misspelt, missing, listed = await asyncio.gather(
-        conformance("--target", f"127.0.0.1:{port}"),
-        conformance("--target", "127.0.0.1:1", "--only", "FullLifecycl"),
+    unreachable, misspelt, missing, undecided, listed = await asyncio.gather(
+        conformance("--target", f"127.0.0.1:{port}", "--plaintext"),
+        conformance("--target", "127.0.0.1:1", "--plaintext", "--only", "FullLifecycl"),
         conformance(),
+        conformance("--target", "127.0.0.1:1"),
         conformance("--list"),
     )
     assert unreachable[0] == 5
@@ -125,5 +126,7 @@ async def test_nobody_there_and_wrong_use_have_their_own_exit_codes() -> None:
     assert misspelt[0] == 2
     assert "there is no check 'FullLifecycl'" in misspelt[2]
     assert missing[0] == 2
+    assert undecided[0] == 2
+    assert "give either tls_dir" in undecided[2]
     assert listed[0] == 0
     assert "MetadataHostileMap" in listed[1]

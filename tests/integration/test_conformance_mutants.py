@@ -37,7 +37,8 @@ async def report_of(mutant: Mutant, directory: Path) -> Report:
     provider.seed(read_fleet(fleet))
     mutant.break_it(provider)
     async with serving(provider, options) as running:
-        return await conformance(ConformanceOptions(target=f"127.0.0.1:{running.port}", output="json", limits=LIMITS))
+        target = f"127.0.0.1:{running.port}"
+        return await conformance(ConformanceOptions(target=target, plaintext=True, output="json", limits=LIMITS))
 
 
 @pytest.fixture(scope="module")

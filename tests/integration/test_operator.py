@@ -4,10 +4,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf import json_format
 from prometheus_client import CollectorRegistry
 
+from bigfleet.api.v1alpha1 import faults_pb2, faults_pb2_grpc
 from bigfleet.api.v1alpha1.shard_pb2 import (
     Acknowledgement,
     AvailableCapacityUpdate,
@@ -22,7 +24,9 @@ from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.apiserver import NAMESPACE, ApiServer, eventually
 from tests.integration.operator_world import CLUSTER, World, operator, until_gone, until_phase
+from tests.integration.provider_client import fleet_of, provider_at
 from tests.integration.scripted_shard import ShardSide, serving
+from tests.integration.shard_client import shard_at
 
 pytestmark = pytest.mark.integration
 
@@ -185,7 +189,7 @@ async def test_a_resync_removes_the_records_of_machines_that_left_meanwhile(
         await until_phase(kube, "stays", "Ready")
 
 
-async def test_an_empty_resync_removes_nothing(apiserver: ApiServer, kube: KubeClient) -> None:
+async def test_an_empty_resync_is_believed_the_third_time(apiserver: ApiServer, kube: KubeClient) -> None:
     async with operator(apiserver, kube) as world:
         async with serving(world.shard, world.shard_addr):
             side = await world.shard.session()
@@ -193,11 +197,26 @@ async def test_an_empty_resync_removes_nothing(apiserver: ApiServer, kube: KubeC
             await until_phase(kube, "m1", "Ready")
         async with serving(world.shard, world.shard_addr):
             side = await world.shard.session()
+            for _ in range(2):
+                side.send(ack=Acknowledgement(echo="resync"))
+                await side.receive("hello")  # it asks again
+                await until_phase(kube, "m1", "Ready")
             side.send(ack=Acknowledgement(echo="resync"))
-            # A later frame that has been written shows that the resync was dealt with.
-            side.tell("m2", "CONFIGURED")
-            await until_phase(kube, "m2", "Ready")
-            await until_phase(kube, "m1", "Ready")
+            await until_gone(kube, "m1")
+
+
+async def test_the_record_of_a_last_machine_that_left_while_all_were_down_goes(
+    tmp_path: Path, apiserver: ApiServer, kube: KubeClient
+) -> None:
+    fleet = fleet_of({"idPrefix": "c", "kind": "small", "count": 1, "state": "Configured", "cluster": CLUSTER})
+    async with provider_at(tmp_path, fleet) as provider:
+        async with shard_at(tmp_path, provider) as shard, operator(apiserver, kube, shard.address):
+            await until_phase(kube, "c-small-0", "Registered")
+        strike = faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_VANISH, machine_ids=["c-small-0"], count=1)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{provider.provider.port}") as dialled:
+            await faults_pb2_grpc.FaultInjectionStub(dialled).Strike(strike)
+        async with shard_at(tmp_path, provider) as shard, operator(apiserver, kube, shard.address):
+            await until_gone(kube, "c-small-0")
 
 
 async def test_capacity_hints_become_objects(world: World, side: ShardSide) -> None:

@@ -21,7 +21,8 @@ async def test_the_guides_example_keeps_the_contract(tmp_path: Path) -> None:
         sys.executable, "-c", example, *arguments, stdout=asyncio.subprocess.DEVNULL
     )
     try:
-        report = await conformance(ConformanceOptions(target=f"127.0.0.1:{port}", output="json", limits=LIMITS))
+        options = ConformanceOptions(target=f"127.0.0.1:{port}", plaintext=True, output="json", limits=LIMITS)
+        report = await conformance(options)
     finally:
         process.kill()
         await process.wait()

@@ -30,8 +30,10 @@ S = MachineState
 
 async def faults(client: ProviderClient, *arguments: str) -> tuple[int, Any]:
     """Exit code, and what was shown or said."""
+    how = () if "--tls-dir" in arguments else ("--plaintext",)
+    target = ("--target", f"127.0.0.1:{client.provider.port}")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bigfleet.cli", "faults", "--target", f"127.0.0.1:{client.provider.port}", *arguments),
+        *(sys.executable, "-m", "bigfleet.cli", "faults", *target, *how, *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

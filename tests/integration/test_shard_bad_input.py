@@ -16,6 +16,7 @@ import pytest_asyncio
 from bigfleet.api.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.api.v1alpha1 import shard_pb2 as pb
 from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2
+from bigfleet.malformed import MAX_REQUEST_BYTES
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from bigfleet.shard import limits
@@ -215,17 +216,26 @@ async def test_a_cluster_has_a_sensible_name(world: World, cluster: str) -> None
     assert await world.converse(opening.SerializeToString()) is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_message_that_is_too_large_ends_its_stream_with_a_reason(world: World) -> None:
+@pytest.mark.parametrize(
+    ("size", "reason", "counted"),
+    [(MAX_REQUEST_BYTES + 1, "at most 67108864 are allowed", 1), (257 * 1024 * 1024, "larger than max", 0)],
+    ids=["larger than ours", "larger than gRPC's"],
+)
+async def test_a_message_that_is_too_large_ends_its_stream_with_a_reason(
+    world: World, size: int, reason: str, counted: int
+) -> None:
     before = await world.standing()
+    refused = await world.shard.metric("malformed_total", method="Session") or 0
     options = [("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(world.shard.address, options=options) as dialled:
         call: Any = dialled.stream_stream("/bigfleet.v1alpha1.Shard/Session", bytes, bytes)()
         await call.write(HELLO.SerializeToString())
         await call.initial_metadata()  # the session stands
-        await call.write(bytes(257 * 1024 * 1024))
+        await call.write(bytes(size))
         code, words = await end_of(call), await call.details()
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "larger than max" in words
+    assert reason in words
+    assert await world.shard.metric("malformed_total", method="Session") == refused + counted
     assert await world.standing() == before
     await world.still_serves()
 

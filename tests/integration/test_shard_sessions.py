@@ -127,6 +127,21 @@ async def test_a_roll_up_counts_for_the_cluster_of_its_session(tmp_path: Path) -
         assert (await provider.get(machine_id)).cluster == CLUSTER
 
 
+async def test_a_hello_within_a_session_asks_again_where_machines_stand(tmp_path: Path) -> None:
+    async with (
+        provider_at(tmp_path, fleet_of(IDLE)) as provider,
+        shard_at(tmp_path, provider) as shard,
+        cluster_at(shard, provider) as cluster,
+    ):
+        await cluster.roll_up(small_need(machines=1))
+        (machine_id,) = await cluster.until_configured(1)
+        told = len(cluster.frames)
+        await cluster.send(hello=shard_pb2.Hello(cluster_id=CLUSTER))
+        await cluster.until(lambda: cluster.acks.count("resync") == 2)
+        again = [frame.node_state_update.machine_id for frame in cluster.frames[told:]]
+        assert machine_id in again
+
+
 async def test_a_cluster_that_was_away_hears_where_its_machines_stand_and_which_have_left(tmp_path: Path) -> None:
     async with (
         provider_at(tmp_path, fleet_of(IDLE)) as provider,

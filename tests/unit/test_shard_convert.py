@@ -7,6 +7,7 @@ import pytest
 from bigfleet.api.v1alpha1 import capacity_pb2, provider_pb2
 from bigfleet.core import penalty
 from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
+from bigfleet.core.needs import Need
 from bigfleet.core.requirements import Operator, Profile, Requirement
 from bigfleet.shard.convert import (
     BadMachine,
@@ -14,6 +15,7 @@ from bigfleet.shard.convert import (
     assignment_for,
     assignment_from_metadata,
     machine_from_wire,
+    merged,
     metadata_from_assignment,
     need_to_wire,
     needs_from_wire,
@@ -24,8 +26,8 @@ from bigfleet.shard.notices import Notice
 PREFIX = "bigfleet.lucy.sh/assigned-"
 
 
-def rollup(*needs: capacity_pb2.CapacityNeed) -> capacity_pb2.ClusterCapacityNeeds:
-    return capacity_pb2.ClusterCapacityNeeds(cluster_id="theirs", needs=needs)
+def read(*needs: capacity_pb2.CapacityNeed) -> list[Need]:
+    return merged(needs_from_wire("ours", [need.SerializeToString() for need in needs]))
 
 
 def wire_need(cpu: str = "4", **fields: object) -> capacity_pb2.CapacityNeed:
@@ -35,19 +37,19 @@ def wire_need(cpu: str = "4", **fields: object) -> capacity_pb2.CapacityNeed:
 class TestDemand:
     def test_belongs_to_the_cluster_of_the_session(self) -> None:
         # spec trap: the roll-up's own cluster id would let one cluster speak for another.
-        (need,) = needs_from_wire("ours", rollup(wire_need()))
+        (need,) = read(wire_need())
         assert need.cluster == "ours"
         assert need.aggregate == {"cpu": 4000}
 
     def test_rows_of_one_profile_and_gang_are_one_need(self) -> None:
         other = wire_need("2")
         other.min_unit["memory"] = "1Gi"
-        (need,) = needs_from_wire("ours", rollup(wire_need(), other))
+        (need,) = read(wire_need(), other)
         assert need.aggregate == {"cpu": 6000}
         assert need.min_unit == {"cpu": 1000, "memory": 1024**3 * 1000}
 
     def test_gangs_stay_apart(self) -> None:
-        assert len(needs_from_wire("ours", rollup(wire_need(group="rack\0a"), wire_need(group="rack\0b")))) == 2
+        assert len(read(wire_need(group="rack\0a"), wire_need(group="rack\0b"))) == 2
 
     def test_survives_the_round_trip(self) -> None:
         requirement = capacity_pb2.NodeSelectorRequirement(
@@ -64,7 +66,7 @@ class TestDemand:
             interruption_penalty_bucket=capacity_pb2.PINNED,
             reclamation_penalty_bucket=capacity_pb2.HALF_DOLLAR,
         )
-        (need,) = needs_from_wire("ours", rollup(message))
+        (need,) = read(message)
         assert need_to_wire(need) == message
 
     @pytest.mark.parametrize("quantity", ["", "four", "1Q", "-1"])
@@ -73,19 +75,19 @@ class TestDemand:
         bad = wire_need()
         getattr(bad, field)["cpu"] = quantity
         with pytest.raises(BadRollup, match=r"needs\[1\]"):
-            needs_from_wire("ours", rollup(wire_need(), bad))
+            read(wire_need(), bad)
 
     @pytest.mark.parametrize("operator", [0, 6, 99])
     def test_a_bad_operator_refuses_the_whole_roll_up(self, operator: int) -> None:
         bad = wire_need(requirements=[capacity_pb2.NodeSelectorRequirement(key="a", operator=operator)])  # type: ignore[arg-type]
         with pytest.raises(BadRollup, match="operator"):
-            needs_from_wire("ours", rollup(bad))
+            read(bad)
 
     @pytest.mark.parametrize("field", ["interruption_penalty_bucket", "reclamation_penalty_bucket"])
     @pytest.mark.parametrize("bucket", [-1, 28])
     def test_a_bad_bucket_refuses_the_whole_roll_up(self, field: str, bucket: int) -> None:
         with pytest.raises(BadRollup, match=field):
-            needs_from_wire("ours", rollup(wire_need("4", **{field: bucket})))
+            read(wire_need("4", **{field: bucket}))
 
 
 class TestMetadata:

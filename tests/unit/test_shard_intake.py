@@ -5,6 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import capacity_pb2
 from bigfleet.shard import limits
+from bigfleet.shard.frames import Rollup
 from bigfleet.shard.intake import Intake
 from bigfleet.shard.limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
@@ -30,7 +31,7 @@ def rollup(rows: int, cpu: str = "1") -> capacity_pb2.ClusterCapacityNeeds:
 
 
 async def outcomes(intake: Intake, *rollups: capacity_pb2.ClusterCapacityNeeds) -> list[str]:
-    verdicts = [await intake.take("c", one) for one in rollups]
+    verdicts = [await intake.take("c", Rollup.of(one)) for one in rollups]
     return [verdict.outcome if verdict else "rejected" for verdict in verdicts]
 
 

@@ -17,6 +17,7 @@ from bigfleet.provider.conformance.joining import joining
 from bigfleet.provider.conformance.suite import chosen, judge
 from bigfleet.provider.conformance.verdicts import Outcome, Report, Result, Verdict
 from bigfleet.security import channel
+from bigfleet.security.choice import check_choice
 
 _CONNECT_SECONDS = 5.0
 
@@ -56,7 +57,9 @@ class ConformanceOptions:
     junit: Path | None = None
     """File to write JUnit XML to."""
     tls_dir: Path | None = None
-    """Directory of an identity `bigfleet://shard/NAME`; None: plaintext."""
+    """Directory of an identity `bigfleet://shard/NAME`."""
+    plaintext: bool = False
+    """No TLS: the provider must have been told the same."""
     shard_id: str = ""
     """NAME of that identity; with TLS it is needed, and only tokens of this shard are sent."""
     cluster: str = "conformance"
@@ -71,8 +74,11 @@ class ConformanceOptions:
 
     def __post_init__(self) -> None:
         chosen(self.only)
-        if not self.list and not self.target:
+        if self.list:
+            return
+        if not self.target:
             raise ValueError("--target is missing")
+        check_choice(self.tls_dir, self.plaintext)
         if self.tls_dir and not self.shard_id:
             raise ValueError("--tls-dir needs --shard-id, the name of its identity")
 

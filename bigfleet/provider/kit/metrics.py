@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet.core.machines import MachineState
@@ -66,9 +67,9 @@ class ProviderMetrics:
         self._rpcs.labels(rpc, code).inc()
         self._rpc_seconds.labels(rpc).observe(seconds)
 
-    def malformed(self, rpc: str) -> None:
-        """A request that could not even be read."""
-        self._rpcs.labels(rpc, "INVALID_ARGUMENT").inc()
+    def malformed(self, rpc: str, code: grpc.StatusCode) -> None:
+        """A request that could not even be read, or was too large to be."""
+        self._rpcs.labels(rpc, code.name).inc()
 
     def accepted(self, kind: Kind) -> None:
         self._accepted.labels(kind).inc()
