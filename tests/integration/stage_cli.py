@@ -186,9 +186,8 @@ class Runner:
         """No directory, no process, no listener of any of these hosts."""
         await eventually(lambda: not self.hosts() and not ids_alive(ids), 30)
         assert not list(self.state.glob("*/*"))
-        network = self._network()
-        if network and not any(_network_of(pid) == network for pids in hosts_of_processes().values() for pid in pids):
-            await eventually(lambda: not listening_on(network))
+        if network := self._network():
+            await eventually(lambda: not listening_on(network) or _is_taken(network))
 
     def _network(self) -> str:
         addresses = [event["address"] for event in self.events() if "address" in event]
@@ -198,6 +197,11 @@ class Runner:
 def ids_alive(ids: list[str]) -> list[str]:
     alive = hosts_of_processes()
     return [host_id for host_id in ids if host_id in alive]
+
+
+def _is_taken(network: str) -> bool:
+    """Whether another host has claimed it, which may happen at any time once ours is gone."""
+    return any(_network_of(pid) == network for pids in hosts_of_processes().values() for pid in pids)
 
 
 def _network_of(pid: int) -> str:
