@@ -77,7 +77,8 @@ def bring_up(
     to = resized(plan.values(""), clusters, pods)
     refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
-        size = f"{to['kwok']['clusterCount']:,} clusters × {to['loadProfile']['target']:,} Pods"
+        count = to["kwok"]["clusterCount"]
+        size = f"{count:,} cluster{'s'[: count != 1]} × {to['loadProfile']['target']:,} Pods"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     runs.ask_before_spending(plan, target.context, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import math
 import sys
 import time
 from functools import partial
@@ -95,12 +96,13 @@ def _shares(taken: Snapshot) -> dict[str, object]:
     }
 
 
-def _p99(exposition: str, histogram: str) -> float:
-    """The upper edge of the bucket that the 99th percentile falls into."""
+def _p99(exposition: str, histogram: str) -> float | None:
+    """The upper edge of the bucket that the 99th percentile falls into; None beyond the last one."""
     buckets = sorted(
         (float(sample.labels["le"]), sample.value) for sample in read_samples(exposition, f"{histogram}_bucket")
     )
-    return next(edge for edge, count in buckets if count >= 0.99 * buckets[-1][1])
+    edge = next(edge for edge, count in buckets if count >= 0.99 * buckets[-1][1])
+    return edge if math.isfinite(edge) else None
 
 
 async def until_bound(kube: KubeClient, wanted: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 def emit(bench: str, **figures: Any) -> None:
     machine = {"cores": os.cpu_count(), "load1": round(os.getloadavg()[0], 2)}
-    sys.stdout.write(json.dumps({"bench": bench, **figures, "machine": machine}) + "\n")
+    sys.stdout.write(json.dumps({"bench": bench, **figures, "machine": machine}, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
