@@ -96,7 +96,7 @@ async def test_prometheus_sidecar_renews_the_pods_certificate_and_shows_it(
     tls = await enrolled(tmp_path, "prometheus-0", issuer, run_authority)
     run_authority.issue(Identity("admin")).write(tmp_path / "admin")
     (port,) = free_ports(1)
-    sidecar = asyncio.create_task(snapshots.serve(SnapshotsOptions(f"127.0.0.1:{port}", tmp_path, **tls)))
+    sidecar = asyncio.create_task(snapshots.serve(SnapshotsOptions((f"127.0.0.1:{port}",), tmp_path, **tls)))
     try:
         await eventually(lambda: listens(port))
         first = await certificate_at(port, tmp_path / "admin")

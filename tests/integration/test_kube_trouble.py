@@ -109,7 +109,7 @@ async def test_a_watch_whose_history_is_gone_lists_again(kube: KubeClient, apise
 
 
 async def test_who_is_refused_for_load_comes_back_when_there_is_room(kube: KubeClient, apiserver: ApiServer) -> None:
-    async with KubeClient(apiserver.guest_config) as guest, one_seat_for_guests(kube):
+    async with KubeClient(apiserver.guest_config) as guest, one_seat_for_guests(kube, apiserver):
 
         async def refused() -> TooManyRequests | None:
             try:
@@ -162,7 +162,7 @@ async def restart(apiserver: ApiServer) -> None:
 
 
 @asynccontextmanager
-async def one_seat_for_guests(kube: KubeClient) -> AsyncIterator[None]:
+async def one_seat_for_guests(kube: KubeClient, apiserver: ApiServer) -> AsyncIterator[None]:
     """The apiserver's own flow control works on one request of the guest at a time, and refuses all others."""
     kind = {"apiVersion": f"{FLOW_CONTROL}/v1", "metadata": {"name": "one-seat"}}
     limit = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
@@ -173,10 +173,12 @@ async def one_seat_for_guests(kube: KubeClient) -> AsyncIterator[None]:
     }
     schema = {"priorityLevelConfiguration": {"name": "one-seat"}, "matchingPrecedence": 100, "rules": [rule]}
     await kube.create(PRIORITY_LEVELS, kind | level)
-    await kube.create(FLOW_SCHEMAS, kind | {"kind": "FlowSchema", "spec": schema})
+    created = await kube.create(FLOW_SCHEMAS, kind | {"kind": "FlowSchema", "spec": schema})
 
     async def in_force() -> bool:
-        return bool((await kube.get(FLOW_SCHEMAS, "one-seat")).get("status", {}).get("conditions"))
+        """Each answer says by which schema its request was let in: what its status says may be ahead of that."""
+        async with guest_session(apiserver) as (http, url), http.get(url) as answer:
+            return bool(answer.headers.get("X-Kubernetes-PF-FlowSchema-UID") == created["metadata"]["uid"])
 
     try:
         await eventually(in_force)
@@ -187,23 +189,36 @@ async def one_seat_for_guests(kube: KubeClient) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def guest_session(apiserver: ApiServer) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    """The guest without our client, and where the ConfigMaps are."""
+    config = apiserver.guest_config
+    headers = {"Authorization": f"Bearer {config.token}", "Content-Type": "application/json"}
+    connector = aiohttp.TCPConnector(ssl=config.ssl_context() or True)
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as http:
+        yield http, f"{config.server}{CONFIG_MAPS.path(NAMESPACE)}"
+
+
+@asynccontextmanager
 async def taking_the_seat(apiserver: ApiServer) -> AsyncIterator[None]:
     """A request of the guest whose body never ends."""
-    config = apiserver.guest_config
 
     async def body() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.Event().wait()
 
-    async def ask() -> None:
-        headers = {"Authorization": f"Bearer {config.token}", "Content-Type": "application/json"}
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=config.ssl_context() or True)) as http:
-            while True:  # whoever asks at the same moment may be seated first
-                with suppress(aiohttp.ClientError):
-                    await http.post(f"{config.server}{CONFIG_MAPS.path(NAMESPACE)}", headers=headers, data=body())
-                await asyncio.sleep(0.05)
+    async def ask(http: aiohttp.ClientSession, url: str) -> None:
+        with suppress(aiohttp.ClientError):
+            await http.post(url, data=body())
 
-    asking = asyncio.create_task(ask())
+    async def ask_until_seated() -> None:
+        """Whoever asks at the same moment may be seated first, and one who is refused never hears of it: a server
+        answers only after the whole request. So another comes, and another."""
+        async with guest_session(apiserver) as (http, url), asyncio.TaskGroup() as guests:
+            while True:
+                guests.create_task(ask(http, url))
+                await asyncio.sleep(0.2)
+
+    asking = asyncio.create_task(ask_until_seated())
     try:
         yield
     finally:
