@@ -18,9 +18,10 @@ from bigfleet import childprocess, daemon
 from bigfleet.files import write_file
 from bigfleet.parentdeath import dying_with_us
 from bigfleet.security.authority import CA_KEY, LEAF_LIFETIME, Authority
-from bigfleet.security.identity import Identity
+from bigfleet.security.identity import Identity, InvalidIdentity
 
 SHARD, PROVIDER, COORDINATOR = "shard-0", "fake", "coordinator-0"
+_OUR_NAMES = frozenset({SHARD, PROVIDER, COORDINATOR, "admin", "readonly"})
 _CA_LIFETIME = timedelta(days=3650)
 # Long before they expire; running servers take renewed certificates up by themselves.
 _RENEW_SECONDS = LEAF_LIFETIME.total_seconds() / 3
@@ -88,6 +89,15 @@ class AllInOneOptions:
     plaintext: bool = False
     """Without any TLS, and so without any check of who calls."""
 
+    def __post_init__(self) -> None:
+        for name in self.cluster:
+            if name in _OUR_NAMES:
+                raise ValueError(f"--cluster {name}: that is the name of a part of the fleet")
+            try:
+                Identity("cluster", name)
+            except InvalidIdentity as error:
+                raise ValueError(f"--cluster: {error}") from error
+
     def tls_of(self, name: str) -> Path:
         return self.data_dir / "tls" / name
 
@@ -136,7 +146,11 @@ def commands(options: AllInOneOptions) -> dict[str, list[str]]:
             f"--etcd-peer-addr={host}:{options.coordinator_port + 1}",
             f"--etcd-client-addr={host}:{options.coordinator_port + 2}",
         ],
-        "provider": [*common(PROVIDER, options.provider_port), f"--fleet={fleet}"],
+        "provider": [
+            *common(PROVIDER, options.provider_port),
+            f"--fleet={fleet}",
+            f"--data-dir={data / 'provider'}",
+        ],
         "shard": [
             *common(SHARD, options.shard_port),
             f"--data-dir={data / 'shard'}",

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import fcntl
 import hashlib
 import os
 import shutil
@@ -66,6 +67,17 @@ def _check(snapshot: Path) -> None:
             raise CtlError(f"{snapshot} is not a whole snapshot: its checksum does not fit")
 
 
+def _refuse_while_it_runs(target: Path) -> None:
+    """etcd holds a lock on its database. What is put in the place of files that it has open is lost on them."""
+    try:
+        with (target / "member" / "snap" / "db").open("rb") as database:
+            fcntl.flock(database, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        pass
+    except BlockingIOError as error:
+        raise CtlError(f"the coordinator whose state is in {target} is running", "stop it first") from error
+
+
 async def restore(options: argparse.Namespace) -> None:
     """Make FILE the state of one coordinator that is not running; the others start empty and join it."""
     source = options.file.resolve() / _STATE_FILE if options.file.is_dir() else options.file
@@ -77,6 +89,7 @@ async def restore(options: argparse.Namespace) -> None:
             f"{target} holds a member's state already",
             "stop that coordinator first; --force then puts the snapshot in the place of its state",
         )
+    _refuse_while_it_runs(target)
     _check(source)
     scheme = "http" if options.plaintext else "https"
     url = f"{scheme}://{options.raft_advertise}"

@@ -56,6 +56,7 @@ async def test_one_command_makes_a_fleet_that_answers(tmp_path: Path, etcd_tools
         async with asyncio.timeout(30):
             assert await process.wait() == 0
         assert not [pid for pid in everything if Path(f"/proc/{pid}").exists()]
+        assert any((tmp_path / "provider").iterdir()), "the provider's machines are remembered too"
     finally:
         if process.returncode is None:
             process.kill()

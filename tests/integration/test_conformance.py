@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from bigfleet.security.authority import Authority
 from tests.integration.apiserver import free_ports
 from tests.integration.conformance_fleet import FLEET
 from tests.integration.provider_client import ProviderClient, provider_at
+from tests.patience import eventually
 
 QUICK = Latencies(*[Latency(0.02, 0.02)] * 4)
 COMMAND = (sys.executable, "-m", "bigfleet.cli", "conformance")
@@ -84,6 +86,37 @@ async def test_our_provider_passes_with_tls_too(tmp_path: Path) -> None:
         assert code == 5, output + errors
         reason = json.loads(output)["results"][1]["reason"]
         assert "see --phone-home-tls-dir" in reason, reason
+
+
+async def test_an_interrupted_suite_puts_the_machines_back_and_is_no_pass(tmp_path: Path) -> None:
+    slow = Latencies(*[Latency(0.3, 0.3)] * 4)
+    junit = tmp_path / "junit.xml"
+    async with provider(tmp_path, latencies=slow) as client:
+        before = await client.list()
+        process = await asyncio.create_subprocess_exec(
+            *(*COMMAND, *target(client), "--junit", str(junit), *LIMITS),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+        async def some_machine_moved() -> bool:
+            return {m.id: m.state for m in (await client.list()).machines} != {m.id: m.state for m in before.machines}
+
+        await eventually(some_machine_moved, 60)
+        process.send_signal(signal.SIGINT)
+        output, errors = await asyncio.wait_for(process.communicate(), timeout=120)
+        after = await client.list()
+    assert process.returncode == 130, output + errors
+    assert b"interrupted: putting the machines back" in errors
+    assert b"checks were not made" in errors
+    assert {m.id: m.state for m in after.machines} == {m.id: m.state for m in before.machines}
+    assert ElementTree.parse(junit).getroot()[0].get("tests") is not None
+
+
+async def test_a_report_that_has_no_place_is_refused_before_anything_moves(tmp_path: Path) -> None:
+    async with provider(tmp_path) as client:
+        code, _, errors = await conformance(*target(client), "--junit", str(tmp_path / "nope" / "junit.xml"))
+    assert (code, "there is no folder" in errors) == (2, True)
 
 
 async def test_bare_metal_alone_cannot_be_judged_as_a_whole(tmp_path: Path) -> None:

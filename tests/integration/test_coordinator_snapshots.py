@@ -41,6 +41,8 @@ async def test_coordinators_that_lost_everything_come_back_from_a_saved_file(
         assert (said.code, said.err) == (0, "")
         assert said.out.startswith("saved snapshot index=")
         assert f"term={before.coordinator_term} to {saved}" in said.out
+        running = await restore(saved, stopped, etcd_tools, "--force")
+        assert (running.code, "is running" in running.err) == (1, True), "what it writes from now on would be lost"
 
     first, second, _ = stopped_trio.members
     shutil.rmtree(first.options.data_dir, ignore_errors=True)

@@ -38,12 +38,18 @@ class NotJudged(Exception):
         self.hint = hint
 
 
+class Interrupted(Exception):
+    """A signal came before the last check."""
+
+    exit_code = 130
+
+
 @dataclass(frozen=True)
 class ConformanceOptions:
     """Checks whether a provider keeps the contract. It moves free machines and puts them back as they were.
 
     Exit codes: 0 every check passed, 1 a check failed, 2 wrong use, 5 the provider is out of reach or a check could
-    not be judged.
+    not be judged, 130 interrupted: machines are put back then too, unless a second signal comes.
     """
 
     target: str = ""
@@ -78,23 +84,31 @@ class ConformanceOptions:
             return
         if not self.target:
             raise ValueError("--target is missing")
+        if self.junit and (self.junit.is_dir() or not self.junit.parent.is_dir()):
+            raise ValueError(f"--junit {self.junit}: there is no folder {self.junit.parent}, or it is one itself")
         check_choice(self.tls_dir, self.plaintext)
         if self.tls_dir and not self.shard_id:
             raise ValueError("--tls-dir needs --shard-id, the name of its identity")
 
 
 async def run(options: ConformanceOptions) -> None:
-    """Judge and report; raises NotConformant or NotJudged."""
+    """Judge and report; raises NotConformant, NotJudged or Interrupted."""
     if options.list:
         sys.stdout.write(reports.menu(chosen(options.only)) + "\n")
         return
-    report = await conformance(options)
-    if options.junit:
-        write_file(options.junit, reports.as_junit(report), mode=0o644)
+    try:
+        report = await conformance(options)
+    except asyncio.CancelledError:
+        raise Interrupted("interrupted; machines may not be as they were") from None
     if options.output == "json":
         sys.stdout.write(reports.as_json(report).decode() + "\n")
     else:
         sys.stdout.write(f"\n{reports.closing(report)}\n")
+    sys.stdout.flush()
+    if options.junit:
+        write_file(options.junit, reports.as_junit(report), mode=0o644)
+    if (missing := len(chosen(options.only)) - len(report.results)) > 0:
+        raise Interrupted(f"interrupted: {missing} checks were not made")
     if failed := report.count(Outcome.FAILED):
         raise NotConformant(f"{failed} of {len(report.results)} checks failed")
     if unjudged := report.count(Outcome.UNJUDGED):
@@ -120,11 +134,16 @@ async def conformance(options: ConformanceOptions) -> Report:
             raise NotJudged(str(verdict)) from verdict
         checks = chosen(options.only)
         seconds = (options.check_seconds, options.deadline_seconds)
-        async for result in judge(bench, checks, check_seconds=seconds[0], deadline_seconds=seconds[1]):
-            results.append(result)
-            if options.output == "text":
-                sys.stdout.write(reports.line(result) + "\n")
-                sys.stdout.flush()
+        try:
+            async for result in judge(bench, checks, check_seconds=seconds[0], deadline_seconds=seconds[1]):
+                results.append(result)
+                if options.output == "text":
+                    sys.stdout.write(reports.line(result) + "\n")
+                    sys.stdout.flush()
+        except asyncio.CancelledError:  # one signal ends the checks; what they moved goes back all the same
+            if task := asyncio.current_task():
+                task.uncancel()
+            sys.stderr.write("interrupted: putting the machines back; a second time leaves them as they are\n")
         leftovers = await bench.restore()
     return Report(options.target, results, bench.used, leftovers)
 
