@@ -6,4 +6,4 @@ from pathlib import Path
 def check_choice(tls_dir: Path | None, plaintext: bool) -> None:
     """Raise ValueError unless exactly one of the two was chosen."""
     if plaintext == bool(tls_dir):
-        raise ValueError("give either tls_dir (see `bigfleet certs`) or plaintext, not both and not neither")
+        raise ValueError("give one of --tls-dir (see `bigfleet certs`) and --plaintext")

@@ -160,6 +160,6 @@ async def test_nobody_there_and_wrong_use_have_their_own_exit_codes() -> None:
     assert "there is no check 'FullLifecycl'" in misspelt[2]
     assert missing[0] == 2
     assert undecided[0] == 2
-    assert "give either tls_dir" in undecided[2]
+    assert "give one of --tls-dir" in undecided[2]
     assert listed[0] == 0
     assert "MetadataHostileMap" in listed[1]

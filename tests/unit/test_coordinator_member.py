@@ -74,8 +74,8 @@ def test_a_list_without_this_coordinator_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({}, "either tls_dir"),
-        ({"tls_dir": Path("tls"), "plaintext": True}, "either tls_dir"),
+        ({}, "give one of --tls-dir"),
+        ({"tls_dir": Path("tls"), "plaintext": True}, "give one of --tls-dir"),
         ({"plaintext": True, "initial_cluster": "node-1=a:1,node-2=b:1"}, "give join_addr too"),
         ({"plaintext": True, "snapshot_export_interval_seconds": 0}, "must be above 0"),
     ],
