@@ -1,6 +1,7 @@
 """What every BigFleet process shares: logs, metrics and health on one port, a clean stop on a signal."""
 
 import asyncio
+import errno
 import logging
 import signal
 import sys
@@ -17,6 +18,10 @@ from prometheus_client import (
     generate_latest,
 )
 
+_WRONG_USE = 2
+_OF_THE_PLACE = frozenset(
+    {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EROFS}
+)
 # An overloaded process wakes up late; the self-check reads this.
 _LAG_SAMPLE_SECONDS = 0.25
 
@@ -121,12 +126,17 @@ def run(process: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     except Exception as error:
         # An error that knows its exit code is for people to read; any other is ours to debug.
         plain = _first_of_all(error)
-        exit_code = getattr(plain, "exit_code", None)
+        exit_code = _WRONG_USE if _is_of_the_place(plain) else getattr(plain, "exit_code", None)
         if exit_code is None:
             raise
         hint = getattr(plain, "hint", "")
         sys.stderr.write(f"{process}: {plain}\n" + (f"hint: {hint}\n" if hint else ""))
         sys.exit(exit_code)
+
+
+def _is_of_the_place(error: BaseException) -> bool:
+    """Whether a file or an address that we were given is not there, or not ours: that needs no traceback."""
+    return isinstance(error, OSError) and error.errno in _OF_THE_PLACE
 
 
 def _first_of_all(error: BaseException) -> BaseException:

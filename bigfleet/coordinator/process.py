@@ -22,7 +22,7 @@ from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
 from bigfleet.malformed import RefuseMalformed
-from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security import GRPC_OPTIONS, listen
 from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles
 from bigfleet.security.renewal import Renewal, keep_renewed
@@ -118,10 +118,7 @@ async def serve(options: CoordinatorOptions) -> None:
         service = CoordinatorService(leadership, standing, client, "https" if options.tls_dir else "http")
         rpc.add_CoordinatorServicer_to_server(service, server)
         health = Health(server)
-        if options.tls_dir:
-            server.add_secure_port(options.listen, server_credentials(options.tls_dir))
-        else:
-            server.add_insecure_port(options.listen)
+        listen(server, options.listen, options.tls_dir)
         # The RPCs come before the member: peers that start with us ask what we have.
         await server.start()
         stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)

@@ -18,6 +18,7 @@ Role = Literal["shard", "provider", "coordinator"]
 # gRPC's default of 4 MiB silently froze large roll-ups (spec/engine.md §1.1).
 _MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 _KEEPALIVE_MS = 20_000
+_LAST_PORT = 65_535
 _KEEPALIVE_TIMEOUT_MS = 10_000
 # What a channel that is given up leaves to its last calls.
 _LONGEST_CALL_SECONDS = 120.0
@@ -41,6 +42,28 @@ CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
     # Peers are pods: a proxy meant for the way out must not stand between them.
     ("grpc.enable_http_proxy", 0),
 )
+
+
+class CannotListen(Exception):
+    """The address is none, or not ours to have."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def listen(server: grpc.aio.Server, address: str, tls_dir: Path | None) -> int:
+    """Let a server listen at `host:port`, with TLS if there is an identity; the port, for one who asked for 0."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > _LAST_PORT:
+        raise CannotListen(f"{address!r} is not HOST:PORT")
+    credentials = server_credentials(tls_dir) if tls_dir else None
+    try:
+        return server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise CannotListen(f"cannot listen at {address}", "`ss -ltnp` shows who listens where") from error
 
 
 class Leaf:

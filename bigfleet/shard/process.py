@@ -15,7 +15,7 @@ from bigfleet.api.v1alpha1 import shardread_pb2_grpc
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
 from bigfleet.malformed import RefuseMalformed
-from bigfleet.security import GRPC_OPTIONS, server_credentials
+from bigfleet.security import GRPC_OPTIONS, listen
 from bigfleet.security.renewal import keep_renewed
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.coordclient import CoordinatorClient, Instructions
@@ -104,10 +104,7 @@ async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         )
         server.add_generic_rpc_handlers((session_handler(sessions.converse),))
         shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
-        if options.tls_dir:
-            port = server.add_secure_port(options.listen, server_credentials(options.tls_dir))
-        else:
-            port = server.add_insecure_port(options.listen)
+        port = listen(server, options.listen, options.tls_dir)
         await server.start()
         stack.push_async_callback(server.stop, None)
         loops = [cycles.run(), daemon.watch_loop_lag(registry)]
