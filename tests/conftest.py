@@ -1,5 +1,7 @@
 """What holds for every test."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -8,6 +10,11 @@ from tests.long_mode import LongMode
 # How long an example takes depends on what else the machine does; no test asserts a wall-clock time.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+# A test process has gRPC threads of its own by and by. gRPC's care for forked copies of them ends, now and then, a child
+# that was only to become another program: a host's daemon, an etcd. Nobody here uses gRPC in a forked copy.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,7 +1,6 @@
 """A real etcd and kube-apiserver on loopback, with our CRDs (fixtures `apiserver` and `kube`)."""
 
 import asyncio
-import os
 import random
 import secrets
 import signal
@@ -36,7 +35,7 @@ from bigfleet.kube.resources import (
     UPCOMING_NODES,
     Resource,
 )
-from bigfleet.parentdeath import die_with
+from bigfleet.parentdeath import dying_with_us
 from bigfleet.security.certificates import service_account_key_pem
 from scaletest import toolchain
 
@@ -137,11 +136,10 @@ class ApiServer:
     def _launch(self, name: str, *arguments: str) -> None:
         with (self._directory / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [self._tools.path(name), *arguments],
+                dying_with_us([str(self._tools.path(name)), *arguments]),
                 stdout=log,
                 stderr=log,
                 cwd=self._directory,
-                preexec_fn=partial(die_with, os.getpid()),
             )
 
     def _write_credentials(self) -> None:

@@ -1,10 +1,8 @@
 """What was not measured is −1 in the summary (ADR-0017), by the real Prometheus's own arithmetic."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bigfleet.daemon import serve_metrics
-from bigfleet.parentdeath import die_with
+from bigfleet.parentdeath import dying_with_us
 from scaletest import toolchain
 from scaletest.cluster.bind_latency import BindLatency
 from scaletest.run.measure import read_informational
@@ -47,12 +45,9 @@ async def prometheus(tmp_path: Path, load_driver: tuple[BindLatency, str]) -> As
     address = f"127.0.0.1:{free_ports(1)[0]}"
     tools = await toolchain.ensure(["prometheus"])
     process = await asyncio.create_subprocess_exec(
-        str(tools.path("prometheus")),
-        f"--config.file={config}",
-        f"--web.listen-address={address}",
-        f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+        *dying_with_us([str(tools.path("prometheus")), f"--config.file={config}"]),
+        *(f"--web.listen-address={address}", f"--storage.tsdb.path={tmp_path / 'tsdb'}"),
         stderr=asyncio.subprocess.DEVNULL,
-        preexec_fn=partial(die_with, os.getpid()),
     )
     made = Prometheus(f"http://{address}")
 
