@@ -12,7 +12,7 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 
-# A test process has gRPC threads of its own by and by. gRPC's care for forked copies of them ends, now and then, a child
+# A test process has gRPC threads by and by. gRPC's care for forked copies of them ends, now and then, a child
 # that was only to become another program: a host's daemon, an etcd. Nobody here uses gRPC in a forked copy.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
