@@ -160,7 +160,7 @@ def test_a_drain_waits_only_for_pods_that_can_leave(metadata: dict[str, Any], ph
 
 @pytest.mark.parametrize("tls", [{}, {"tls_dir": Path("tls"), "plaintext": True}], ids=["neither", "both"])
 def test_plaintext_has_to_be_asked_for(tls: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="either tls_dir"):
+    with pytest.raises(ValueError, match="give one of --tls-dir"):
         OperatorOptions("c", "127.0.0.1:1", Path("kubeconfig"), "127.0.0.1:2", **tls)
 
 

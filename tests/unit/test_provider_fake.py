@@ -94,9 +94,9 @@ def test_a_domain_that_is_none_is_refused() -> None:
 
 
 def test_plaintext_has_to_be_asked_for() -> None:
-    with pytest.raises(ValueError, match="either tls_dir"):
+    with pytest.raises(ValueError, match="give one of --tls-dir"):
         ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"))
-    with pytest.raises(ValueError, match="either tls_dir"):
+    with pytest.raises(ValueError, match="give one of --tls-dir"):
         ProviderOptions("127.0.0.1:0", "127.0.0.1:0", Path("fleet.json"), tls_dir=Path("tls"), plaintext=True)
 
 
