@@ -8,16 +8,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bigfleet.security.credentials import GRPC_OPTIONS, channel, listen, server_credentials
+    from bigfleet.security.credentials import GRPC_OPTIONS, channel, listen
     from bigfleet.security.identity import Identity, peer_identity, require
 
-__all__ = ["GRPC_OPTIONS", "Identity", "channel", "listen", "peer_identity", "require", "server_credentials"]
+__all__ = ["GRPC_OPTIONS", "Identity", "channel", "listen", "peer_identity", "require"]
 
 _HOMES = {
     "GRPC_OPTIONS": "credentials",
     "channel": "credentials",
     "listen": "credentials",
-    "server_credentials": "credentials",
     "Identity": "identity",
     "peer_identity": "identity",
     "require": "identity",

@@ -59,7 +59,7 @@ def listen(server: grpc.aio.Server, address: str, tls_dir: Path | None) -> int:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > _LAST_PORT:
         raise CannotListen(f"{address!r} is not HOST:PORT")
-    credentials = server_credentials(tls_dir) if tls_dir else None
+    credentials = _server_credentials(tls_dir) if tls_dir else None
     try:
         return server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
     except RuntimeError as error:
@@ -91,7 +91,7 @@ def _stamp(paths: IdentityPaths) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_ino
 
 
-def server_credentials(tls_dir: Path) -> grpc.ServerCredentials:
+def _server_credentials(tls_dir: Path) -> grpc.ServerCredentials:
     """TLS with this directory's certificate, for clients that show one of the same CA."""
     leaf = Leaf(tls_dir)
 

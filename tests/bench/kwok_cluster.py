@@ -24,7 +24,7 @@ from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
 from bigfleet.kube import KubeConfig
 from bigfleet.parentdeath import dying_with_us
-from bigfleet.security import GRPC_OPTIONS, Identity, server_credentials
+from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.authority import Authority
 from scaletest.model.footprint import apiserver_memory_mib
 from tests.bench.processes import tree
@@ -188,7 +188,7 @@ class _Home(PhoneHomeServicer):
 async def _provider(address: str, tls_dir: Path) -> AsyncIterator[None]:
     server = grpc.aio.server(options=GRPC_OPTIONS)
     add_PhoneHomeServicer_to_server(_Home(), server)
-    server.add_secure_port(address, server_credentials(tls_dir))
+    listen(server, address, tls_dir)
     await server.start()
     try:
         yield

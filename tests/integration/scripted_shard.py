@@ -11,7 +11,7 @@ import grpc
 from bigfleet.api.v1alpha1.provider_pb2 import Resources
 from bigfleet.api.v1alpha1.shard_pb2 import Acknowledgement, NodeStateUpdate, OperatorMessage, ShardMessage
 from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardServicer, add_ShardServicer_to_server
-from bigfleet.security import GRPC_OPTIONS, Identity, peer_identity, server_credentials
+from bigfleet.security import GRPC_OPTIONS, Identity, listen, peer_identity
 
 PATIENCE_SECONDS = 15
 
@@ -95,10 +95,7 @@ async def serving(shard: ScriptedShard, address: str, tls_dir: Path | None = Non
     """Listen on `address`; leaving the context breaks every session at once, as a crash would."""
     server = grpc.aio.server(options=GRPC_OPTIONS)
     add_ShardServicer_to_server(shard, server)
-    if tls_dir:
-        server.add_secure_port(address, server_credentials(tls_dir))
-    else:
-        server.add_insecure_port(address)
+    listen(server, address, tls_dir)
     await server.start()
     try:
         yield

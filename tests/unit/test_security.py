@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.kube import NotFound
-from bigfleet.security import GRPC_OPTIONS, Identity, channel, peer_identity, require, server_credentials
+from bigfleet.security import GRPC_OPTIONS, Identity, channel, listen, peer_identity, require
 from bigfleet.security.authority import Authority, BadRequest, signing_request
 from bigfleet.security.certificates import Subject, new_key
 from bigfleet.security.credentials import CHANNEL_OPTIONS
@@ -176,10 +176,7 @@ class WhoAmI(rpc.CoordinatorServicer):
 async def serving(tls_dir: Path | None) -> AsyncIterator[tuple[WhoAmI, str]]:
     servicer, server = WhoAmI(), grpc.aio.server(options=GRPC_OPTIONS)
     rpc.add_CoordinatorServicer_to_server(servicer, server)
-    address = "127.0.0.1:0"
-    port = (
-        server.add_secure_port(address, server_credentials(tls_dir)) if tls_dir else server.add_insecure_port(address)
-    )
+    port = listen(server, "127.0.0.1:0", tls_dir)
     await server.start()
     try:
         yield servicer, f"127.0.0.1:{port}"

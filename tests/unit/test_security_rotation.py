@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from bigfleet.security import Identity, server_credentials
+from bigfleet.security import Identity, listen
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import Redialled
 
@@ -50,7 +50,7 @@ async def server(authority: Authority, tmp_path: Path) -> AsyncIterator[tuple[st
     callers = Callers()
     serving = grpc.aio.server()
     health_pb2_grpc.add_HealthServicer_to_server(callers, serving)
-    port = serving.add_secure_port("127.0.0.1:0", server_credentials(tmp_path / "server"))
+    port = listen(serving, "127.0.0.1:0", tmp_path / "server")
     await serving.start()
     yield f"127.0.0.1:{port}", callers
     await serving.stop(None)
