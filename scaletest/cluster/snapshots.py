@@ -1,6 +1,6 @@
 """Hands out Prometheus snapshots as tarballs: the sidecar that lets the runner fetch evidence without exec or cp.
 
-It also renews the pod's certificate; Prometheus itself reads it anew at every handshake.
+It also renews the pod's certificate. Prometheus reads it anew at every handshake, and so do we.
 """
 
 import asyncio
@@ -13,12 +13,10 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from bigfleet.daemon import forever
 from bigfleet.security.credentials import Leaf
 from bigfleet.security.files import IdentityPaths
 from bigfleet.security.renewal import Renewal, keep_renewed
 
-_CERTIFICATE_CHECK_SECONDS = 5.0
 _NAME = re.compile(r"^[0-9A-Za-z-]+$")
 
 
@@ -50,15 +48,14 @@ async def serve(options: SnapshotsOptions) -> None:
     app.add_routes([web.get("/snapshots/{name}.tar.gz", fetch)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    leaf, tls = Leaf(options.tls_dir), _require_client_certificate(options.tls_dir)
+    tls = _require_client_certificate(options.tls_dir)
     try:
         for address in options.listen:
             host, _, port = address.rpartition(":")
             await web.TCPSite(runner, host, int(port), ssl_context=tls).start()
-        loops = [_take_up(leaf, options.tls_dir, tls)]
         if options.renewal.issuer_addr:
-            loops.append(keep_renewed(options.tls_dir, options.renewal, CollectorRegistry()))
-        await forever(*loops)
+            await keep_renewed(options.tls_dir, options.renewal, CollectorRegistry())
+        await asyncio.Event().wait()
     finally:
         await runner.cleanup()
 
@@ -71,20 +68,23 @@ def _pack(source: Path, target: Path) -> None:
 
 
 def _require_client_certificate(tls_dir: Path) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tls_dir / "ca.crt"))
-    _show_certificate(tls_dir, context)
+    """For clients of our CA only, to whom each handshake shows the certificate that lies there by then."""
+    leaf, shown = Leaf(tls_dir), _with_certificate(tls_dir)
+
+    def show_newest(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        nonlocal shown
+        if leaf.replaced():
+            shown = _with_certificate(tls_dir)
+        connection.context = shown
+
+    context = _with_certificate(tls_dir)
     context.verify_mode = ssl.CERT_REQUIRED
+    context.sni_callback = show_newest
     return context
 
 
-def _show_certificate(tls_dir: Path, context: ssl.SSLContext) -> None:
+def _with_certificate(tls_dir: Path) -> ssl.SSLContext:
     paths = IdentityPaths.within(tls_dir)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(paths.ca_certificate))
     context.load_cert_chain(paths.certificate, paths.private_key)
-
-
-async def _take_up(leaf: Leaf, tls_dir: Path, context: ssl.SSLContext) -> None:
-    """Show a renewed certificate to those who connect from then on."""
-    while True:
-        await asyncio.sleep(_CERTIFICATE_CHECK_SECONDS)
-        if leaf.replaced():
-            _show_certificate(tls_dir, context)
+    return context

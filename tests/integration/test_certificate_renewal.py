@@ -28,7 +28,7 @@ from tests.integration.provider_client import CLUSTER, INSTANT, fleet_of, provid
 from tests.integration.shard_client import Shard, shard_at, small_need
 from tests.patience import eventually
 
-LIFETIME = timedelta(seconds=6)
+LIFETIME = timedelta(seconds=10)
 NAMESPACE = "run"
 IDLE = {"idPrefix": "idle", "kind": "small", "count": 3, "state": "Idle"}
 
