@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from bigfleet.kube import AlreadyExists, Informer, KubeClient, KubeError, NotFound, Object, WorkQueue, key_of
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS
 from bigfleet.podcontroller.penalties import ANNOTATIONS, Defaults
-from bigfleet.podcontroller.request import OWNED_BY_POD, request_name, request_of, translate
+from bigfleet.podcontroller.request import OWNED_BY_POD, is_claimed, request_name, request_of, translate
 
 _CONCURRENCY = 16
 _OUTCOMES = ("cr_created", "cr_exists", "cr_updated", "pod_gone", "pod_terminal", "error")
@@ -39,6 +39,8 @@ def trim_pod(pod: Object) -> Object:
     for field in ("containers", "initContainers"):
         if field in spec:
             spec[field] = [_trim_container(item) for item in spec[field]]
+    if volumes := [volume for volume in pod["spec"].get("volumes") or [] if is_claimed(volume)]:
+        spec["volumes"] = volumes
     return {
         "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")} | {"annotations": annotations},
         "spec": spec,

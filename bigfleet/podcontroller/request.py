@@ -120,6 +120,13 @@ def _not_counted(spec: Mapping[str, Any]) -> Iterator[str]:
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     if any(port.get("hostPort") for container in containers for port in container.get("ports") or []):
         yield "that a hostPort is free cannot be asked for"
+    if any(map(is_claimed, spec.get("volumes") or [])):
+        yield "a node from which a PersistentVolume can be reached cannot be asked for"
+
+
+def is_claimed(volume: Mapping[str, Any]) -> bool:
+    """Whether it is a PersistentVolume: those are bound to some nodes, as a rule to a zone."""
+    return "persistentVolumeClaim" in volume or "ephemeral" in volume
 
 
 def _colocation(spec: Mapping[str, Any], problems: list[str]) -> Object | None:

@@ -103,6 +103,8 @@ def test_an_affinity_that_cannot_be_asked_for_is_named(affinity: dict[str, Any],
     ("spec", "complaint"),
     [
         ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
+        ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]}, "PersistentVolume"),
+        ({"volumes": [{"name": "cache", "ephemeral": {"volumeClaimTemplate": {}}}]}, "PersistentVolume"),
         ({"initContainers": [{"name": "web", "ports": [{"containerPort": 80, "hostPort": 80}]}]}, "hostPort"),
         (
             {
@@ -113,7 +115,7 @@ def test_an_affinity_that_cannot_be_asked_for_is_named(affinity: dict[str, Any],
             "minDomains",
         ),
     ],
-    ids=["claims", "host port", "domains"],
+    ids=["claims", "volume", "ephemeral volume", "host port", "domains"],
 )
 def test_what_else_cannot_be_asked_for_is_named(spec: dict[str, Any], complaint: str) -> None:
     named_and_the_rest_is_asked_for(pod(**spec), complaint)
