@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from bigfleet import childprocess, daemon
-from bigfleet.files import write_file
+from bigfleet.files import held, write_file
 from bigfleet.parentdeath import dying_with_us
 from bigfleet.security.authority import CA_KEY, LEAF_LIFETIME, Authority
 from bigfleet.security.identity import Identity, InvalidIdentity
@@ -109,10 +109,10 @@ async def serve(options: AllInOneOptions) -> None:
             f"there is no {options.etcd_binary!r} here",
             "--etcd-binary PATH; `scaletest-runner tools path etcd` prints one that it has built",
         )
-    options.data_dir.mkdir(parents=True, exist_ok=True)
-    if not options.plaintext:
-        issue_all(options)
     async with AsyncExitStack() as stack:
+        stack.enter_context(held(options.data_dir))
+        if not options.plaintext:
+            issue_all(options)
         children = {}
         for name, arguments in commands(options).items():
             children[name] = await stack.enter_async_context(_child(name, arguments))

@@ -21,6 +21,7 @@ from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
+from bigfleet.files import held
 from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, listen
 from bigfleet.security.choice import check_choice
@@ -103,8 +104,9 @@ async def serve(options: CoordinatorOptions) -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     member_options = options.member_options()
-    make_client_tls(member_options)
     async with AsyncExitStack() as stack:
+        stack.enter_context(held(options.data_dir))
+        make_client_tls(member_options)
         member = await stack.enter_async_context(kept())
         client = await stack.enter_async_context(EtcdClient(options.etcd_client_addr, member_options.client_tls_dir))
         leadership = Leadership(client, options.advertise_addr or options.listen, metrics)

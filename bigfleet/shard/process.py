@@ -14,6 +14,7 @@ from bigfleet import daemon
 from bigfleet.api.v1alpha1 import shardread_pb2_grpc
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
+from bigfleet.files import held
 from bigfleet.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, listen
 from bigfleet.security.renewal import keep_renewed
@@ -55,6 +56,13 @@ async def serve(options: ShardOptions) -> None:
 @asynccontextmanager
 async def running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     """Be a shard inside the block."""
+    with held(options.data_dir):
+        async with _running(options) as shard:
+            yield shard
+
+
+@asynccontextmanager
+async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     epoch = next_epoch(options.data_dir, time.time())
     registry = CollectorRegistry()
     metrics = ShardMetrics(registry)

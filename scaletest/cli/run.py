@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,7 +76,7 @@ def run(
         raise UsageError(f"--display {display!r} is none of live, plain and json")
     import asyncio
 
-    from scaletest.report.plan import full_plan_lines
+    from scaletest.report.plan import full_plan_lines, plan_lines
     from scaletest.run.preflight import refusals_of_run, refuse
 
     plan = read_plan(profile, substrate, duration, seed)
@@ -95,18 +95,17 @@ def run(
         conclude(plan, refusals)
         return
     refuse(refusals)
-    show_before_starting(plan)
+    show_before_starting(plan_lines(plan))
     ask_before_spending(plan, target.context, yes)
     sys.exit(asyncio.run(_run(plan, target, output, caps, overrides, namespace, keep, display)))
 
 
-def show_before_starting(plan: "Plan") -> None:
+def show_before_starting(lines: Iterable[str]) -> None:
     """What is about to happen, before anybody is asked for money or waits for binaries."""
     from scaletest.report.console import Console
-    from scaletest.report.plan import plan_lines
 
     console = Console()
-    for line in [*plan_lines(plan), ""]:
+    for line in [*lines, ""]:
         console.line(line)
 
 

@@ -56,6 +56,7 @@ def bring_up(
     from scaletest.cli import run as runs
     from scaletest.cli.arguments import read_plan
     from scaletest.report.dashboard import with_dashboard
+    from scaletest.report.plan import fleet_lines
     from scaletest.run.blame import merged
     from scaletest.run.preflight import not_built, refuse, too_little_memory
     from scaletest.run.up import resized
@@ -73,7 +74,7 @@ def bring_up(
     if chart is None:
         refuse_without_images(target, overrides)
     if profile:
-        runs.show_before_starting(plan)
+        runs.show_before_starting(fleet_lines(plan))
     to = resized(plan.values(""), clusters, pods)
     refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:

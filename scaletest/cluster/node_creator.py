@@ -10,8 +10,19 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet import daemon
-from bigfleet.kube import AlreadyExists, Informer, KubeClient, KubeConfig, KubeError, NotFound, Object, WorkQueue
+from bigfleet.kube import (
+    AlreadyExists,
+    Informer,
+    KubeClient,
+    KubeConfig,
+    KubeError,
+    NotFound,
+    Object,
+    WorkQueue,
+    key_of,
+)
 from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
+from scaletest.cluster.lost_pods import LostPods
 from scaletest.cluster.phone_home import PhoneHome
 
 UPCOMING_PREFIX = "un-"
@@ -41,6 +52,9 @@ class NodeCreatorOptions:
     # From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine.
     boot_delay_median_seconds: float = 0.5
     boot_delay_p99_seconds: float = 2.0
+    # From a Node's end until its Pods are ended: longer than a replacement takes, and shorter than the 40 s of
+    # kube-controller-manager.
+    lost_pods_after_seconds: float = 30.0
     qps: float = 200
     burst: int = 400
     concurrency: int = 32
@@ -91,7 +105,8 @@ class NodeCreator:
         self._metrics = _Metrics(registry)
         self._upcoming = Informer(client, UPCOMING_NODES, on_change=self._on_upcoming, trim=_trim_upcoming)
         self._nodes = Informer(client, NODES, on_change=self._on_node, trim=_trim_node)
-        self._pods = Informer(client, PODS, on_change=self._metrics.count_pod, trim=_trim_pod)
+        self._pods = Informer(client, PODS, on_change=self._on_pod, trim=_trim_pod)
+        self._lost_pods = LostPods(client, self._nodes, options.lost_pods_after_seconds)
         self._queue = WorkQueue("nodes", self._reconcile, concurrency=options.concurrency)
         # When each machine was first seen booting, on the loop's clock.
         self._booting_since: dict[str, float] = {}
@@ -113,7 +128,7 @@ class NodeCreator:
         # Before both are known, a Node without UpcomingNode would seem to be one too many.
         await self._upcoming.synced.wait()
         await self._nodes.synced.wait()
-        await self._queue.run()
+        await daemon.forever(self._queue.run(), self._lost_pods.run())
 
     def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
         name = _name(new or old)
@@ -131,6 +146,10 @@ class NodeCreator:
             self._phone.note(machine_id, ready)
         if old is None or new is None:
             self._queue.add(machine_id)
+
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        self._metrics.count_pod(old, new)
+        self._lost_pods.note(old, new)
 
     async def _reconcile(self, machine_id: str) -> None:
         upcoming = self._upcoming.get(UPCOMING_PREFIX + machine_id)
@@ -207,8 +226,8 @@ class _Metrics:
         self._running = gauge("running_pods", "Pods that run.")
 
     def count_pod(self, old: Object | None, new: Object | None) -> None:
-        for key, gauge in (("bound", self._bound), ("running", self._running)):
-            change = (new is not None and new[key]) - (old is not None and old[key])
+        for key, gauge in (("node", self._bound), ("running", self._running)):
+            change = (new is not None and bool(new[key])) - (old is not None and bool(old[key]))
             if change:
                 gauge.inc(change)
 
@@ -234,6 +253,8 @@ def _trim_node(item: Object) -> Object:
 
 def _trim_pod(item: Object) -> Object:
     return {
-        "bound": bool(item["spec"].get("nodeName")),
+        "key": key_of(item),
+        "uid": item["metadata"]["uid"],
+        "node": item["spec"].get("nodeName"),
         "running": item.get("status", {}).get("phase") == "Running",
     }

@@ -15,8 +15,20 @@ from scaletest.run.preflight import not_built, refusals_of, refusals_of_run, war
 
 def plan_lines(plan: Plan) -> list[str]:
     """The essentials, a few aligned lines: shown before every run."""
-    geometry, seeded = plan.geometry, plan.seeded
     expected = plan.expected
+    return [
+        *fleet_lines(plan),
+        f"time        {_time(plan)}",
+        f"cost        {_price(plan)}",
+        f"expected    about {expected['replacements']:,} machines replaced and {expected['rebinds']:,} Pods rebound in "
+        f"the {format_duration(plan.window_seconds)} that the gates look at",
+        *(f"{'warning':<12}{line}" for line in warnings_of(plan)),
+    ]
+
+
+def fleet_lines(plan: Plan) -> list[str]:
+    """What is going to stand, whether a run uses it or `up` leaves it."""
+    geometry, seeded = plan.geometry, plan.seeded
     return [
         f"profile     {plan.profile_name} on {plan.substrate_name}, seed {plan.seed}",
         f"scale       {_count(geometry.kwok_clusters, 'cluster')} × {geometry.pods_per_cluster:,} Pods"
@@ -24,11 +36,6 @@ def plan_lines(plan: Plan) -> list[str]:
         f"seeded      {', '.join(f'{count:,} {tier}' for tier, count in seeded.items() if count or tier != 'spot')}",
         f"hosts       {_hosts(plan)}; {_count(geometry.shards, 'shard')}, "
         f"{_count(geometry.coordinators, 'coordinator')}",
-        f"time        {_time(plan)}",
-        f"cost        {_price(plan)}",
-        f"expected    about {expected['replacements']:,} machines replaced and {expected['rebinds']:,} Pods rebound in "
-        f"the {format_duration(plan.window_seconds)} that the gates look at",
-        *(f"{'warning':<12}{line}" for line in warnings_of(plan)),
     ]
 
 

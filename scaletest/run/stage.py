@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scaletest.errors import InstallError, Leftovers, ScaletestError
+from scaletest.errors import HelmError, InstallError, Leftovers, ScaletestError, UsageError
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import INSTALL_SECONDS, TEARDOWN_SECONDS
 from scaletest.run.blame import merged
@@ -50,7 +50,12 @@ class Stage:
         """Render the chart, which needs no ground: a wrong value is told before anything is started."""
         options = self._options
         helm = Helm(options.helm, None, RELEASE, options.namespace)
-        await helm.render(options.chart, self.values, options.overrides)
+        try:
+            await helm.render(options.chart, self.values, options.overrides)
+        except HelmError as error:
+            if options.overrides:  # without them it renders, as every profile's test shows
+                raise UsageError(error.message, hint=error.hint) from error
+            raise
 
     async def take_ground(self) -> Ground:
         options, say = self._options, self._journal.say

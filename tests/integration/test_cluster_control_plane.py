@@ -299,6 +299,32 @@ async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container
     await eventually(exported, 40)
 
 
+async def test_the_pods_of_a_lost_machine_end_before_the_collector_takes_them_in_one_batch(
+    cluster: Container, client: KubeClient
+) -> None:
+    options = NodeCreatorOptions(
+        "kwok-cluster-0", cluster.shared_dir / "admin.kubeconfig", "", lost_pods_after_seconds=1
+    )
+    creator = NodeCreator(client, options, CollectorRegistry())
+
+    async def uids(node: str) -> set[str]:
+        pods, _ = await client.list(PODS, "default", labels="app=web", fields=f"spec.nodeName={node}")
+        return {pod["metadata"]["uid"] for pod in pods}
+
+    async def all_on(node: str) -> bool:
+        return len(await uids(node)) == 4
+
+    await client.create(DEPLOYMENTS, deployment("web", 4), "default")
+    await add_machine(client, "lost", "Registered")
+    async with running(creator.run()):
+        await eventually(partial(all_on, "fake-lost"))
+        await client.delete(UPCOMING_NODES, "un-lost")
+        await add_machine(client, "new", "Registered")
+        # The collector waits for 40 s.
+        await eventually(partial(all_on, "fake-new"), 35)
+        assert not await uids("fake-lost")
+
+
 async def test_a_pod_that_kwok_sees_before_its_node_runs_all_the_same(client: KubeClient) -> None:
     def pod(name: str, node: str) -> dict[str, Any]:
         spec = {"nodeName": node, "containers": [{"name": "main", "image": "pause"}]}

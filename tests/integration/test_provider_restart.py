@@ -17,7 +17,8 @@ import pytest
 from bigfleet.api.v1alpha1 import faults_pb2, faults_pb2_grpc, provider_pb2_grpc
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.kit import StorageError, Timeouts
+from bigfleet.files import InUse
+from bigfleet.provider.kit import Timeouts
 from bigfleet.provider.latency import Latency
 from tests.integration.apiserver import free_ports
 from tests.integration.provider_client import (
@@ -120,7 +121,7 @@ async def test_seeded_machines_are_seeded_once_and_wait_for_their_cluster_again(
 
 async def test_two_providers_cannot_share_a_directory(tmp_path: Path) -> None:
     async with provider_at(tmp_path, data_dir=tmp_path / "data"):
-        with pytest.raises(StorageError, match="belongs to another provider"):
+        with pytest.raises(InUse, match="belongs to another process"):
             async with provider_at(tmp_path, data_dir=tmp_path / "data"):
                 pass
 

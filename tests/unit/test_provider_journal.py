@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bigfleet.files import InUse
 from bigfleet.provider.kit.journal import Journal, StorageError
 
 FRAMES = [b"first", b"", b"third \x00 with a NUL", b"x" * 300, b"last"]
@@ -102,7 +103,7 @@ def test_nobody_else_may_read_it_or_write_to_it(tmp_path: Path) -> None:
     file = written(tmp_path / "data", *FRAMES)
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     journal = Journal(tmp_path / "data")
-    with pytest.raises(StorageError, match="belongs to another provider that is running"):
+    with pytest.raises(InUse, match="belongs to another process that is running"):
         Journal(tmp_path / "data")
     journal.close()
     assert read(tmp_path / "data") == FRAMES

@@ -5,13 +5,14 @@ and payload, and the payload. A frame is only written after the one before it is
 what a crash left of an unfinished write and is cut off, while a bad frame with a good one behind it is damage.
 """
 
-import fcntl
 import os
 import re
 import struct
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+
+from bigfleet.files import lock
 
 _MAGIC = b"BFPJ0001"
 _SALT_BYTES = 8
@@ -38,7 +39,7 @@ class Journal:
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
-        self._lock = _locked(directory / "lock")
+        self._lock = lock(directory)
         self._file = -1
         self._salt = b""
         self.size = 0
@@ -146,16 +147,6 @@ def _frame_at(content: bytes, offset: int, salt: bytes) -> bytes | None:
         return None
     payload = content[body : body + length]
     return payload if _checksum(salt, payload) == checksum else None
-
-
-def _locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise StorageError(f"{path.parent} belongs to another provider that is running") from error
-    return descriptor
 
 
 def _sync_directory(directory: Path) -> None:
