@@ -23,7 +23,7 @@ from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
 from bigfleet.files import held
 from bigfleet.malformed import RefuseMalformed
-from bigfleet.security import GRPC_OPTIONS, listen
+from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles
 from bigfleet.security.renewal import Renewal, keep_renewed
@@ -120,7 +120,7 @@ async def serve(options: CoordinatorOptions) -> None:
         service = CoordinatorService(leadership, standing, client, "https" if options.tls_dir else "http")
         rpc.add_CoordinatorServicer_to_server(service, server)
         health = Health(server)
-        listen(server, options.listen, options.tls_dir)
+        listen(server, options.listen, options.tls_dir, Identity("coordinator", options.id))
         # The RPCs come before the member: peers that start with us ask what we have.
         await server.start()
         stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)

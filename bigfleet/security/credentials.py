@@ -12,6 +12,7 @@ from typing import Literal
 import grpc
 
 from bigfleet.security.files import IdentityFiles, IdentityPaths
+from bigfleet.security.identity import Identity, InvalidIdentity
 
 Role = Literal["shard", "provider", "coordinator"]
 
@@ -54,16 +55,31 @@ class CannotListen(Exception):
         self.hint = hint
 
 
-def listen(server: grpc.aio.Server, address: str, tls_dir: Path | None) -> int:
-    """Let a server listen at `host:port`, with TLS if there is an identity; the port, for one who asked for 0."""
+def listen(server: grpc.aio.Server, address: str, tls_dir: Path | None, who: Identity | None = None) -> int:
+    """Let a server listen at `host:port`, with TLS if there is an identity; the port, for one who asked for 0.
+
+    `who` it says it is must be whose certificate it shows: peers would refuse it later, with less to go by.
+    """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > _LAST_PORT:
         raise CannotListen(f"{address!r} is not HOST:PORT")
+    if tls_dir and who:
+        _check_identity(tls_dir, who)
     credentials = _server_credentials(tls_dir) if tls_dir else None
     try:
         return server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
     except RuntimeError as error:
         raise CannotListen(f"cannot listen at {address}", "`ss -ltnp` shows who listens where") from error
+
+
+def _check_identity(tls_dir: Path, who: Identity) -> None:
+    try:
+        shown = IdentityFiles.read(tls_dir).identity
+    except InvalidIdentity as error:
+        raise CannotListen(f"{tls_dir}: {error}", "`bigfleet certs inspect` tells what is there") from error
+    if shown != who:
+        says = f"the certificate in {tls_dir} is for {shown}, not for {who}"
+        raise CannotListen(says, "--id and --tls-dir go together")
 
 
 class Leaf:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from bigfleet.files import write_file
+from bigfleet.security.identity import Identity, InvalidIdentity, identity_of
 
 CERTIFICATE = "tls.crt"
 PRIVATE_KEY = "tls.key"
@@ -76,6 +77,18 @@ class IdentityFiles:
             return x509.load_pem_x509_certificate(self.certificate).public_key() == key.public_key()
         except ValueError:
             return False
+
+    @property
+    def identity(self) -> Identity:
+        """Whose certificate it is. Raises InvalidIdentity."""
+        from cryptography import x509
+
+        try:
+            certificate = x509.load_pem_x509_certificate(self.certificate)
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, x509.ExtensionNotFound) as error:
+            raise InvalidIdentity(f"the certificate cannot be read: {error}") from error
+        return identity_of(names.get_values_for_type(x509.UniformResourceIdentifier))
 
     def write(self, directory: Path) -> None:
         """Write the files so that no reader sees half of one; the certificate last, as the sign that all are there."""

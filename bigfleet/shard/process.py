@@ -16,7 +16,7 @@ from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
 from bigfleet.files import held
 from bigfleet.malformed import RefuseMalformed
-from bigfleet.security import GRPC_OPTIONS, listen
+from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.renewal import keep_renewed
 from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.coordclient import CoordinatorClient, Instructions
@@ -112,7 +112,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         )
         server.add_generic_rpc_handlers((session_handler(sessions.converse),))
         shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
-        port = listen(server, options.listen, options.tls_dir)
+        port = listen(server, options.listen, options.tls_dir, Identity("shard", options.id))
         await server.start()
         stack.push_async_callback(server.stop, None)
         loops = [cycles.run(), daemon.watch_loop_lag(registry)]

@@ -24,7 +24,7 @@ from bigfleet.kube import NotFound
 from bigfleet.security import GRPC_OPTIONS, Identity, channel, listen, peer_identity, require
 from bigfleet.security.authority import Authority, BadRequest, signing_request
 from bigfleet.security.certificates import Subject, new_key
-from bigfleet.security.credentials import CHANNEL_OPTIONS
+from bigfleet.security.credentials import CHANNEL_OPTIONS, CannotListen
 from bigfleet.security.enroll import EnrollOptions, EnrolmentFailed, enroll
 from bigfleet.security.enrolment import BoundPod, NotYet, Refused, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
@@ -207,6 +207,12 @@ class TestMutualTls:
             except grpc.aio.AioRpcError as error:
                 return error.code()
         return grpc.StatusCode.OK
+
+    async def test_a_server_that_says_it_is_another_does_not_start(self, server_dir: Path) -> None:
+        server = grpc.aio.server()
+        with pytest.raises(CannotListen, match="is for bigfleet://coordinator/c-0, not for bigfleet://coordinator/c-1"):
+            listen(server, "127.0.0.1:0", server_dir, Identity("coordinator", "c-1"))
+        assert listen(server, "127.0.0.1:0", server_dir, Identity("coordinator", "c-0"))
 
     async def test_the_named_shard_gets_in(self, authority: Authority, server_dir: Path, tmp_path: Path) -> None:
         client = self.client_dir(authority, tmp_path, "bigfleet://shard/s-0")

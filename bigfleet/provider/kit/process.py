@@ -27,7 +27,7 @@ from bigfleet.provider.kit.service import CapacityProvider
 from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.store import Disk
 from bigfleet.provider.kit.transitions import Timeouts
-from bigfleet.security import GRPC_OPTIONS, listen
+from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.choice import check_choice
 from bigfleet.security.renewal import Renewal, keep_renewed
 
@@ -136,7 +136,7 @@ class Provider:
         provider_pb2_grpc.add_CapacityProviderServicer_to_server(self.service, server)
         for add in services:
             add(server)
-        port = listen(server, options.listen, options.tls_dir)
+        port = listen(server, options.listen, options.tls_dir, Identity("provider", options.id))
         await server.start()
         stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
         metrics = await daemon.serve_metrics(options.metrics_addr, self._registry)
