@@ -11,9 +11,9 @@ from bigfleet.files import InUse, held
 
 
 def test_a_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
-    with held(tmp_path / "data"):
-        with pytest.raises(InUse, match="belongs to another process that is running"), held(tmp_path / "data"):
-            pass
+    again = pytest.raises(InUse, match="belongs to another process that is running")
+    with held(tmp_path / "data"), again, held(tmp_path / "data"):
+        pass
     with held(tmp_path / "data"):
         pass
 
