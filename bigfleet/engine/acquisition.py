@@ -12,32 +12,7 @@ from bigfleet.engine.credit import Credited, Credits, value_order
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
 from bigfleet.engine.kernels import kernels
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """The spread terms of all profiles: those of profile p are at starts[p]:starts[p + 1]."""
-
-    starts: Longs
-    keys: Ints
-    skews: Longs
-    # Where in a row's balance the counts of a term begin, and how many values it has.
-    offsets: Longs
-    sizes: Longs
-
-    @classmethod
-    def of(cls, fleet: Fleet) -> "Terms":
-        terms = fleet.profiles.terms
-        flat = [term for one in terms for term in one]
-        keys = np.array([key for key, _skew in flat], np.int32)
-        sizes = np.array([len(fleet.kinds.values[key].texts) for key in keys.tolist()], np.int64)
-        starts = np.cumsum([0] + [len(one) for one in terms]).astype(np.int64)
-        before = np.cumsum(np.append(0, sizes))[:-1] if flat else np.zeros(0, np.int64)
-        firsts = np.repeat(starts[:-1], np.diff(starts))
-        return cls(starts, keys, np.array([skew for _key, skew in flat], np.int64), before - before[firsts], sizes)
-
-    def room(self, profile: int) -> int:
-        return int(self.sizes[self.starts[profile] : self.starts[profile + 1]].sum())
+from bigfleet.engine.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +39,9 @@ class Short:
     balance_of: Longs
     balances: Longs
     terms: Terms
+    # In how many domains of its cluster a row that is met has no machine, and for how many more it has Pods (ADR 26).
+    uncovered: Ints
+    room: Longs
     # Machines that were taken: Bootstraps of the first row, then its Provisions, then the next row's.
     machines: Ints
     # How many of each pool were taken: [Idle or Speculative, kind].
@@ -103,6 +81,7 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     if not len(short):
         return short
     creating = _creating_of(fleet, short)
+    room, wanted = _uncovered(fleet, short, creating)
     if (creating >= 0).any():
         kernels().credit_creating(
             short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts,
@@ -114,7 +93,7 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     count = kernels().acquire(
         short.profiles, short.parked, short.units, short.missing, short.domains, short.usable, short.bootstraps,
         short.provisions, short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets,
-        terms.sizes, index.rows, index.starts, index.sizes, kinds.allocatable_of, kinds.allocatable,
+        terms.sizes, room, wanted, index.rows, index.starts, index.sizes, kinds.allocatable_of, kinds.allocatable,
         kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
         profiles.kind_starts, profiles.kind_lists, kinds.machines, rank_starts, value_ranks, short.taken, out,
     )  # fmt: skip
@@ -139,7 +118,7 @@ def _gather(fleet: Fleet, credits: Credits) -> Short:
     numbers = np.array(clusters, np.int32)[owners] if known else np.zeros(0, np.int32)
     order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, -priorities))
     profiles = column("profiles", np.int32, "arrangement")[order]
-    terms = Terms.of(fleet)
+    terms = credits.terms
     balance_of, balances = _balances(credits, terms, numbers[order], rows[order], profiles, fleet)
     return Short(
         clusters=numbers[order],
@@ -159,6 +138,8 @@ def _gather(fleet: Fleet, credits: Credits) -> Short:
         balance_of=balance_of,
         balances=balances,
         terms=terms,
+        uncovered=column("uncovered", np.int32)[order],
+        room=column("pods", np.int64, "arrangement")[order] - column("credited", np.int64)[order],
         machines=np.zeros(0, np.int32),
         taken=np.zeros_like(credits.free),
     )
@@ -186,6 +167,29 @@ def _balances(
         used += len(balance)
         parts.append(balance)
     return balance_of, np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _uncovered(fleet: Fleet, short: Short, creating: Ints) -> tuple[Longs, Flags]:
+    """How many machines each row may take for domains in which it has none, and which: flags beside the balances.
+
+    None while something is being created for the row: that may be what it lacks.
+    """
+    room = np.zeros(len(short), np.int64)
+    wanted = np.zeros(len(short.balances), np.uint8)
+    index, kinds, profiles, terms = fleet.index, fleet.kinds, fleet.profiles, short.terms
+    for number in np.flatnonzero(short.uncovered).tolist():
+        if creating[number] >= 0 and index.sizes[creating[number]] > 0:
+            continue
+        room[number] = short.room[number]
+        profile = int(short.profiles[number])
+        there = np.unique(fleet.bound_kinds(int(short.clusters[number])))
+        fits = (kinds.allocatable[kinds.allocatable_of[there]] >= short.units[number]).all(axis=1)
+        there = there[fits & (profiles.matches[profile, there] > 0)]
+        for term in range(int(terms.starts[profile]), int(terms.starts[profile + 1])):
+            values = kinds.attributes[terms.keys[term], there]
+            slots = int(short.balance_of[number]) + int(terms.offsets[term]) + values[values >= 0]
+            wanted[slots] = short.balances[slots] <= 0
+    return room, wanted
 
 
 def _creating_of(fleet: Fleet, short: Short) -> Ints:

@@ -10,6 +10,7 @@ from bigfleet.engine.fleet import CONFIGURED, CONFIGURING, Fleet
 from bigfleet.engine.growing import Flags, Ints, Longs
 from bigfleet.engine.kernels import kernels
 from bigfleet.engine.parking import Parking
+from bigfleet.engine.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,9 @@ class Credited:
     domains: Ints
     satisfiable: Flags
     parked: Flags
-    # The rows that are short.
+    # In how many domains of its cluster a spread row that is met has no machine (ADR 26).
+    uncovered: Ints
+    # The rows that are short, or uncovered.
     short: Ints
     # Configured machines that serve nobody, in keep order.
     excess: Ints
@@ -48,10 +51,12 @@ class Credits:
         self._matched = -1
         # How many machines each pool has: [Idle or Speculative, kind].
         self.free: Longs = np.zeros((2, 0), np.int64)
+        self.terms = Terms.of(fleet)
 
     def refresh(self, parking: Parking) -> None:
         """Bring all up to date: O(clusters that changed), and those with gangs if the pools changed."""
         fleet, seen = self._fleet, self._seen
+        self.terms = Terms.of(fleet)
         gone = self.by_cluster.keys() - fleet.blocks.keys()
         # What gangs are given depends on the gangs before them, in whatever cluster.
         gangs_gone = not self._gangs.isdisjoint(gone)
@@ -195,18 +200,21 @@ class Credits:
         credited = np.zeros(total, np.int64)
         domains = np.full(total, -1, np.int32)
         satisfiable = np.zeros(total, np.uint8)
+        uncovered = np.zeros(total, np.int32)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
         kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, parked,
-            np.concatenate([one.units for one in rows]), creating, gangs, owners.astype(np.int32), own_starts, own_keys,
+            np.concatenate([one.units for one in rows]), np.concatenate([one.pods for one in rows]), self.terms.starts,
+            self.terms.keys, creating, gangs, owners.astype(np.int32), own_starts, own_keys,
             own_priorities, own_of, index.rows, index.kinds, index.starts, index.sizes, index.owners,
             profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes,
             profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
             profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
+            uncovered,
         )  # fmt: skip
-        is_short = np.asarray((missing > 0).any(axis=1))
+        is_short = (missing > 0).any(axis=1) | (uncovered > 0)
         for number, cluster in enumerate(clusters):
             first, last = int(row_starts[number]), int(row_starts[number + 1])
             held = holders[position_starts[number] : position_starts[number + 1]].copy()
@@ -216,7 +224,8 @@ class Credits:
             short = np.flatnonzero(is_short[first:last]).astype(np.int32)
             self.by_cluster[cluster] = Credited(
                 rows[number], held, configured, missing[first:last].copy(), credited[first:last].copy(),
-                domains[first:last].copy(), satisfiable[first:last].copy(), parked[first:last].copy(), short, excess,
+                domains[first:last].copy(), satisfiable[first:last].copy(), parked[first:last].copy(),
+                uncovered[first:last].copy(), short, excess,
             )  # fmt: skip
             for clusters_with, has in (
                 (self.short, len(short)),

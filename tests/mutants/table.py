@@ -249,6 +249,36 @@ _ACQUISITION = (
         _SPREAD + "machines_that_the_need_already_has_count",
     ),
     Mutant(
+        "engine/kernels/credit.py",
+        "                if left_empty > 0:\n                    uncovered[row] += hold_domains(",
+        "                if left_empty > 9:\n                    uncovered[row] += hold_domains(",
+        _SPREAD + "a_met_need_keeps_its_only_machine_of_a_zone",
+    ),
+    Mutant(
+        "engine/kernels/credit.py",
+        "                if credited[row] >= pods[row]:\n                    break",
+        "                if credited[row] > pods[row]:\n                    break",
+        _SPREAD + "no_more_zones_than_pods",
+    ),
+    Mutant(
+        "engine/kernels/chains.py",
+        "        if holders[place] == number:\n            value = attributes[key, locals_[at_local[place]]]",
+        "        if holders[place] >= 0:\n            value = attributes[key, locals_[at_local[place]]]",
+        _SPREAD + "a_met_need_takes_a_machine_in_a_zone_where_only_others_have_some",
+    ),
+    Mutant(
+        "engine/kernels/acquire.py",
+        "            if covers and not helps(",
+        "            if covers and helps(",
+        _SPREAD + "a_zone_that_cannot_be_had_is_no_shortfall",
+    ),
+    Mutant(
+        "engine/acquisition.py",
+        "        if creating[number] >= 0 and index.sizes[creating[number]] > 0:",
+        "        if creating[number] >= 0 and index.sizes[creating[number]] > 9:",
+        _SPREAD + "what_is_being_created_for_a_need_may_be_what_it_lacks",
+    ),
+    Mutant(
         "engine/profiles.py",
         "(keys[term.topology_key], max(1, term.max_skew))",
         "(keys[term.topology_key], term.max_skew)",

@@ -36,6 +36,11 @@ class Fill:
         """§3.9 "acquired 0": what the parking counter asks for."""
         return len(self.bootstraps) + len(self.provisions)
 
+    @property
+    def machines(self) -> list[Machine]:
+        """§3.9 "one machine serves exactly one Need": all that serve this one."""
+        return [*self.credited, *self.bootstraps, *self.provisions]
+
     def owns(self, machine: Machine) -> bool:
         """§3.9 "own = same fingerprint AND group" (ADR-0051)."""
         assignment = machine.assignment

@@ -1,6 +1,7 @@
 """Phase 1: credit every need with the capacity that is bound, then acquire what is missing (spec/engine.md §3.9)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine.decisions import Action, ActionKind
@@ -8,6 +9,9 @@ from tests.oracle.acquire import acquire
 from tests.oracle.domains import FreeMachines, credit_gang
 from tests.oracle.fill import Claims, Fill
 from tests.oracle.snapshot import Snapshot
+from tests.oracle.spread import cover_domains, hold_domains
+
+_OWN = 0
 
 
 def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
@@ -18,7 +22,10 @@ def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
         same = fill.need.profile.same
         creditable = _creditable(fill, snapshot, claims)
         if same is None:
-            credit_plain(creditable, fill, claims)
+            machines = sorted(creditable, key=partial(_turn, fill))
+            credit_plain(machines, fill, claims)
+            if fill.met:
+                hold_domains([m for m in machines if _turn(fill, m) == _OWN], fill, snapshot, claims)
         else:
             mine = (machine for machine in creditable if not _is_anothers(machine, fill, priorities))
             credit_gang(mine, free, fill, claims, same.key)
@@ -31,21 +38,19 @@ def _is_anothers(machine: Machine, fill: Fill, priorities: Mapping[tuple[str, st
     return priority is not None and priority >= fill.need.profile.priority and not fill.owns(machine)
 
 
-def credit_plain(creditable: Iterator[Machine], fill: Fill, claims: Claims) -> None:
-    """§3.9 "Plain Need: … claim; remaining −= full allocatable; stop when zero" (ADR-0045).
-
-    The need's own machines first (ADR 21), then any that is bound; §3.9 "then (if still short …) Creating".
-    """
-
-    def turn(machine: Machine) -> int:
-        if machine.state is MachineState.CREATING:
-            return 2
-        return 0 if fill.owns(machine) else 1
-
-    for machine in sorted(creditable, key=turn):
+def credit_plain(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
+    """§3.9 "Plain Need: … claim; remaining −= full allocatable; stop when zero" (ADR-0045)."""
+    for machine in machines:
         if fill.met:
             return
         claims.claim(machine, fill)
+
+
+def _turn(fill: Fill, machine: Machine) -> int:
+    """The need's own machines first (ADR 21), then any that is bound; §3.9 "then (if still short …) Creating"."""
+    if machine.state is MachineState.CREATING:
+        return _OWN + 2
+    return _OWN if fill.owns(machine) else _OWN + 1
 
 
 def _creditable(fill: Fill, snapshot: Snapshot, claims: Claims) -> Iterator[Machine]:
@@ -66,9 +71,10 @@ def acquire_missing(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -
     """
     actions: list[Action] = []
     for fill in fills:
-        if fill.met or fill.parked:
-            continue
-        acquire(fill, snapshot, claims)
+        if fill.met:
+            cover_domains(fill, snapshot, claims)
+        elif not fill.parked:
+            acquire(fill, snapshot, claims)
         actions += (_action(ActionKind.BOOTSTRAP, machine, fill) for machine in fill.bootstraps)
         actions += (_action(ActionKind.PROVISION, machine, fill) for machine in fill.provisions)
     return actions

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Spread, WhenUnsatisfiable
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Profile, Spread, WhenUnsatisfiable
 from bigfleet.engine import ActionKind, Decisions
 from tests.unit.engine_world import World, acted, configured, cpu, decide, machine, need, profile, same, zone_spread
 
@@ -72,6 +72,62 @@ def test_a_lost_machine_is_replaced_in_its_zone() -> None:
     lost = next(m for m in world.in_state(MachineState.CONFIGURED) if m.startswith("c"))
     world.lose(lost)
     assert zones(world.step()) == "c"
+    assert world.step().actions == ()
+
+
+def bound(zone: str, number: int, of: Profile = SPREAD) -> Machine:
+    return configured(f"{zone}-bound-{number}", zone=f"zone-{zone}", of=of)
+
+
+def test_a_met_need_keeps_its_only_machine_of_a_zone() -> None:
+    # 8 of 16 cores are asked for, so two machines would do; the scheduler needs one in each zone.
+    machines = [bound("a", 0), bound("a", 1), bound("b", 0), bound("c", 0)]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD)])
+    assert acted(decisions, ActionKind.RECLAIM) == []
+    decisions = decide([*machines, bound("b", 1)], [need(cpu(8), of=SPREAD)])
+    assert acted(decisions, ActionKind.RECLAIM) == ["b-bound-1"]
+
+
+def test_a_met_need_takes_a_machine_in_a_zone_where_only_others_have_some() -> None:
+    others = need(cpu(4), of=profile(priority=1))
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=1)), *free("b", 2), *free("c", 2, price=9)]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD), others])
+    assert zones(decisions) == "c"
+    # A zone where its cluster has nothing that it could use is no domain of the scheduler's.
+    decisions = decide([*machines, *free("d", 2)], [need(cpu(8), of=SPREAD), others])
+    assert zones(decisions) == "c"
+
+
+def test_a_zone_that_cannot_be_had_is_no_shortfall() -> None:
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=1)), *free("b", 2)]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=1))])
+    assert decisions.actions == () and decisions.shortfalls == ()
+    assert all(view.satisfied for view in decisions.views)
+
+
+def test_no_more_zones_than_pods() -> None:
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0), *free("d", 1)]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD, unit=cpu(4))])
+    assert acted(decisions, ActionKind.RECLAIM) == ["c-bound-0"]
+
+
+def test_what_is_being_created_for_a_need_may_be_what_it_lacks() -> None:
+    on_its_way = machine("c-new", MachineState.CREATING, zone="zone-c", of=SPREAD)
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=1)), *free("c", 2), on_its_way]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=1))])
+    assert decisions.actions == ()
+
+
+def test_a_lost_machine_is_replaced_even_if_the_others_would_do() -> None:
+    others = need(cpu(12), of=profile(priority=1))
+    machines = [bound(zone, n, profile(priority=1)) for n, zone in enumerate("abc")]
+    machines += [bound(zone, n, SPREAD) for n, zone in enumerate("abc", 3)]
+    machines += [*free("a", 2, price=1), *free("b", 2, price=2), *free("c", 2, price=3)]
+    world = World.of(machines, [need(cpu(6), of=SPREAD), others])
+    assert world.step().actions == ()
+    world.lose("c-bound-5")
+    assert zones(world.step()) == "c"
+    world.settle(3)
     assert world.step().actions == ()
 
 

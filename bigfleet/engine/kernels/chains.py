@@ -214,3 +214,54 @@ def claim_own(
         else:
             own_followers[first + before] = follower
         position = follower
+
+
+@helper
+def empty_domains(
+    row, number, first, last, first_local, last_local, key, locals_, profiles, units, matches, attributes,
+    allocatable_of, allocatable, holders, at_local, empty,
+):  # fmt: skip
+    """Mark the values of the cluster's machines of use to a row where it has none; returns how many (ADR 26).
+
+    `empty` is 0 everywhere before. O(kinds of the cluster), and its machines until one of the row's is in each domain.
+    """
+    profile, left = profiles[row], 0
+    for local in range(first_local, last_local):
+        kind = locals_[local]
+        value = attributes[key, kind]
+        usable = matches[profile, kind] and fits(allocatable, allocatable_of[kind], units, row)
+        if value >= 0 and not empty[value] and usable:
+            empty[value] = 1
+            left += 1
+    for place in range(first, last):
+        if left == 0:
+            break
+        if holders[place] == number:
+            value = attributes[key, locals_[at_local[place]]]
+            if value >= 0 and empty[value]:
+                empty[value] = 0
+                left -= 1
+    return left
+
+
+@helper
+def hold_domains(
+    row, number, first, own, own_heads, own_followers, key, left, pods, attributes, profiles, units, matches, owned,
+    holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, empty,
+):  # fmt: skip
+    """Claim one of the row's own machines in each empty domain, in keep order; returns how many stay empty (ADR 26)."""
+    position = own_heads[own]
+    while position >= 0 and left > 0 and credited[row] < pods:
+        place = first + position
+        kind = locals_[at_local[place]]
+        value = attributes[key, kind]
+        usable = matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row)
+        if holders[place] < 0 and value >= 0 and empty[value] and usable:
+            claim(
+                row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
+                credited,
+            )  # fmt: skip
+            empty[value] = 0
+            left -= 1
+        position = own_followers[place]
+    return left

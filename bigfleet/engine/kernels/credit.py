@@ -7,8 +7,10 @@ from bigfleet.engine.kernels.chains import (
     chain_up,
     claim_others,
     claim_own,
+    empty_domains,
     fill_plain,
     find_useful,
+    hold_domains,
     own_chains,
     set_aside,
 )
@@ -71,17 +73,19 @@ def folds(
 
 
 @kernel(
-    "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1],"
-    " int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1], int32[::1], int32[::1],"
-    " int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1], int32[::1], int64[:, ::1], int32[:, ::1],"
-    " int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1],"
-    " int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1])"
+    "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1], int64[::1],"
+    " int64[::1], int32[::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1],"
+    " int32[::1], int32[::1], int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1], int32[::1], int64[:, ::1],"
+    " int32[:, ::1], int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1],"
+    " int64[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1],"
+    " int32[::1])"
 )
 def credit(
-    slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, creating_of, sync_rows,
-    sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds, seg_starts, seg_sizes, seg_owners,
-    matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs, labels, pools, kind_starts,
-    kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
+    slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, pods, term_starts, term_keys,
+    creating_of, sync_rows, sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds,
+    seg_starts, seg_sizes, seg_owners, matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs,
+    labels, pools, kind_starts, kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains,
+    holders, satisfiable, uncovered,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
 
@@ -137,6 +141,7 @@ def credit(
     values = 0
     for key in range(len(rank_starts) - 1):
         values = max(values, rank_starts[key + 1] - rank_starts[key])
+    empty = np.zeros(values, np.uint8)
     counts = np.zeros(values, np.int64)
     totals = np.zeros((values, width), np.int64)
     creditable = np.zeros((values, width), np.int64)
@@ -162,16 +167,38 @@ def credit(
                 row, row - first_row, first, own_of[row], own_heads, own_followers, -1, -1, attributes, profiles, units,
                 matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
             )  # fmt: skip
-            if not is_short(missing, row):
-                continue
-            n_useful = find_useful(
-                row, chain_starts[cluster], chain_starts[cluster + 1], chain_locals, locals_, profiles, units, matches,
-                allocatable_of, allocatable, useful,
-            )  # fmt: skip
-            fill_plain(
-                row, row - first_row, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_,
-                lefts, allocatable_of, allocatable, missing, credited,
-            )  # fmt: skip
+            if is_short(missing, row):
+                n_useful = find_useful(
+                    row, chain_starts[cluster], chain_starts[cluster + 1], chain_locals, locals_, profiles, units,
+                    matches, allocatable_of, allocatable, useful,
+                )  # fmt: skip
+                fill_plain(
+                    row, row - first_row, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_,
+                    lefts, allocatable_of, allocatable, missing, credited,
+                )  # fmt: skip
+                if is_short(missing, row):
+                    continue
+            # A spread row that is met: does it have a machine in every domain of its cluster (ADR 26)?
+            for term in range(term_starts[profiles[row]], term_starts[profiles[row] + 1]):
+                if credited[row] >= pods[row]:
+                    break
+                key = term_keys[term]
+                left_empty = empty_domains(
+                    row, row - first_row, first, position_starts[cluster + 1], local_starts[cluster],
+                    local_starts[cluster + 1], key, locals_, profiles, units, matches, attributes, allocatable_of,
+                    allocatable, holders, at_local, empty,
+                )  # fmt: skip
+                if left_empty > 0:
+                    uncovered[row] += hold_domains(
+                        row, row - first_row, first, own_of[row], own_heads, own_followers, key, left_empty, pods[row],
+                        attributes, profiles, units, matches, owned, holders, at_local, locals_, lefts, allocatable_of,
+                        allocatable, missing, credited, empty,
+                    )  # fmt: skip
+                    for local in range(local_starts[cluster], local_starts[cluster + 1]):
+                        if attributes[key, locals_[local]] >= 0:
+                            empty[attributes[key, locals_[local]]] = 0
+            if credited[row] >= pods[row]:
+                uncovered[row] = 0
         cursors[cluster] = stop + 1
         if not is_gang:
             continue
