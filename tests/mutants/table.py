@@ -255,9 +255,9 @@ _ACQUISITION = (
         _SPREAD + "a_met_need_keeps_its_only_machine_of_a_zone",
     ),
     Mutant(
-        "engine/kernels/credit.py",
-        "                if credited[row] >= pods[row]:\n                    break",
-        "                if credited[row] > pods[row]:\n                    break",
+        "engine/kernels/chains.py",
+        "while position >= 0 and left > 0 and credited[row] < pods:",
+        "while position >= 0 and left > 0 and credited[row] <= pods:",
         _SPREAD + "no_more_zones_than_pods",
     ),
     Mutant(

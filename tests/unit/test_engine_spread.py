@@ -89,8 +89,14 @@ def test_a_met_need_keeps_its_only_machine_of_a_zone() -> None:
 
 
 def test_a_met_need_takes_a_machine_in_a_zone_where_only_others_have_some() -> None:
-    others = need(cpu(4), of=profile(priority=1))
-    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=1)), *free("b", 2), *free("c", 2, price=9)]
+    others = need(cpu(4), of=profile(priority=2000))
+    machines = [
+        bound("a", 0),
+        bound("b", 0),
+        bound("c", 0, profile(priority=2000)),
+        *free("b", 2),
+        *free("c", 2, price=9),
+    ]
     decisions = decide(machines, [need(cpu(8), of=SPREAD), others])
     assert zones(decisions) == "c"
     # A zone where its cluster has nothing that it could use is no domain of the scheduler's.
@@ -99,28 +105,28 @@ def test_a_met_need_takes_a_machine_in_a_zone_where_only_others_have_some() -> N
 
 
 def test_a_zone_that_cannot_be_had_is_no_shortfall() -> None:
-    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=1)), *free("b", 2)]
-    decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=1))])
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=2000)), *free("b", 2)]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=2000))])
     assert decisions.actions == () and decisions.shortfalls == ()
     assert all(view.satisfied for view in decisions.views)
 
 
 def test_no_more_zones_than_pods() -> None:
     machines = [bound("a", 0), bound("b", 0), bound("c", 0), *free("d", 1)]
-    decisions = decide(machines, [need(cpu(8), of=SPREAD, unit=cpu(4))])
-    assert acted(decisions, ActionKind.RECLAIM) == ["c-bound-0"]
+    for asked in (need(cpu(8), of=SPREAD, unit=cpu(4)), need(cpu(4), of=SPREAD, unit=cpu(2))):
+        assert acted(decide(machines, [asked]), ActionKind.RECLAIM) == ["c-bound-0"]
 
 
 def test_what_is_being_created_for_a_need_may_be_what_it_lacks() -> None:
     on_its_way = machine("c-new", MachineState.CREATING, zone="zone-c", of=SPREAD)
-    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=1)), *free("c", 2), on_its_way]
-    decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=1))])
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=2000)), *free("c", 2), on_its_way]
+    decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=2000))])
     assert decisions.actions == ()
 
 
 def test_a_lost_machine_is_replaced_even_if_the_others_would_do() -> None:
-    others = need(cpu(12), of=profile(priority=1))
-    machines = [bound(zone, n, profile(priority=1)) for n, zone in enumerate("abc")]
+    others = need(cpu(12), of=profile(priority=2000))
+    machines = [bound(zone, n, profile(priority=2000)) for n, zone in enumerate("abc")]
     machines += [bound(zone, n, SPREAD) for n, zone in enumerate("abc", 3)]
     machines += [*free("a", 2, price=1), *free("b", 2, price=2), *free("c", 2, price=3)]
     world = World.of(machines, [need(cpu(6), of=SPREAD), others])
