@@ -22,10 +22,3 @@ class Need:
     def key(self) -> tuple[str, str, str]:
         """(cluster, fingerprint, group): what a later roll-up replaces."""
         return self.cluster, self.profile.fingerprint, self.group
-
-    @property
-    def least_pods(self) -> int:
-        """How many Pods there are at least, if none is larger than `min_unit`; 0 if it does not say."""
-        return max(
-            (-(-self.aggregate.get(name, 0) // milli) for name, milli in self.min_unit.items() if milli > 0), default=0
-        )

@@ -39,9 +39,11 @@ class Short:
     balance_of: Longs
     balances: Longs
     terms: Terms
-    # In how many domains of its cluster a row that is met has no machine, and for how many more it has Pods (ADR 26).
-    uncovered: Ints
-    room: Longs
+    # What each row has been asked for, and its largest Pod.
+    wants: Longs
+    pods: Longs
+    # How many domains of its cluster have less than they must, though the row is met (ADR 26).
+    lean: Ints
     # Machines that were taken: Bootstraps of the first row, then its Provisions, then the next row's.
     machines: Ints
     # How many of each pool were taken: [Idle or Speculative, kind].
@@ -81,7 +83,7 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     if not len(short):
         return short
     creating = _creating_of(fleet, short)
-    room, wanted = _uncovered(fleet, short, creating)
+    wanted = _lean_domains(fleet, credits, short, creating)
     if (creating >= 0).any():
         kernels().credit_creating(
             short.profiles, creating, short.units, short.missing, short.credited, index.kinds, index.starts,
@@ -93,7 +95,7 @@ def acquire(fleet: Fleet, credits: Credits) -> Short:
     count = kernels().acquire(
         short.profiles, short.parked, short.units, short.missing, short.domains, short.usable, short.bootstraps,
         short.provisions, short.balance_of, short.balances, terms.starts, terms.keys, terms.skews, terms.offsets,
-        terms.sizes, room, wanted, index.rows, index.starts, index.sizes, kinds.allocatable_of, kinds.allocatable,
+        terms.sizes, wanted, index.rows, index.starts, index.sizes, kinds.allocatable_of, kinds.allocatable,
         kinds.attributes, profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
         profiles.kind_starts, profiles.kind_lists, kinds.machines, rank_starts, value_ranks, short.taken, out,
     )  # fmt: skip
@@ -138,8 +140,9 @@ def _gather(fleet: Fleet, credits: Credits) -> Short:
         balance_of=balance_of,
         balances=balances,
         terms=terms,
-        uncovered=column("uncovered", np.int32)[order],
-        room=column("pods", np.int64, "arrangement")[order] - column("credited", np.int64)[order],
+        wants=column("wants", np.int64, "arrangement")[order].reshape(-1, width),
+        pods=column("pods", np.int64, "arrangement")[order].reshape(-1, width),
+        lean=column("lean", np.int32)[order],
         machines=np.zeros(0, np.int32),
         taken=np.zeros_like(credits.free),
     )
@@ -169,27 +172,39 @@ def _balances(
     return balance_of, np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _uncovered(fleet: Fleet, short: Short, creating: Ints) -> tuple[Longs, Flags]:
-    """How many machines each row may take for domains in which it has none, and which: flags beside the balances.
+def _lean_domains(fleet: Fleet, credits: Credits, short: Short, creating: Ints) -> Flags:
+    """The domains for which rows that are met take a machine each: flags beside the balances (ADR 26).
 
     None while something is being created for the row: that may be what it lacks.
     """
-    room = np.zeros(len(short), np.int64)
     wanted = np.zeros(len(short.balances), np.uint8)
     index, kinds, profiles, terms = fleet.index, fleet.kinds, fleet.profiles, short.terms
-    for number in np.flatnonzero(short.uncovered).tolist():
+    for number in np.flatnonzero(short.lean).tolist():
         if creating[number] >= 0 and index.sizes[creating[number]] > 0:
             continue
-        room[number] = short.room[number]
         profile = int(short.profiles[number])
         there = np.unique(fleet.bound_kinds(int(short.clusters[number])))
         fits = (kinds.allocatable[kinds.allocatable_of[there]] >= short.units[number]).all(axis=1)
         there = there[fits & (profiles.matches[profile, there] > 0)]
+        held = credits.held_kinds(int(short.clusters[number]), int(short.rows[number]))
+        amounts = kinds.allocatable[kinds.allocatable_of[held]]
         for term in range(int(terms.starts[profile]), int(terms.starts[profile + 1])):
-            values = kinds.attributes[terms.keys[term], there]
-            slots = int(short.balance_of[number]) + int(terms.offsets[term]) + values[values >= 0]
-            wanted[slots] = short.balances[slots] <= 0
-    return room, wanted
+            key = terms.keys[term]
+            values = np.unique(kinds.attributes[key, there])
+            values = values[values >= 0]
+            least = _least(short.wants[number], short.pods[number], int(terms.skews[term]), len(values))
+            for value in values.tolist():
+                has = amounts[kinds.attributes[key, held] == value].sum(axis=0)
+                slot = int(short.balance_of[number]) + int(terms.offsets[term]) + value
+                wanted[slot] = (has < least).any()
+    return wanted
+
+
+def _least(wants: Longs, pods: Longs, skew: int, domains: int) -> Longs:
+    """What a domain must have at least: 1/domains of what is left if all others have `skew` Pods more."""
+    others = skew * (domains - 1)
+    left = np.where(pods > wants // max(1, others), 0, wants - others * pods) if others else wants
+    return -(-left // max(1, domains))
 
 
 def _creating_of(fleet: Fleet, short: Short) -> Ints:

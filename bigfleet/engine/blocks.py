@@ -30,7 +30,7 @@ class Arrangement:
     # What a row asks for in total, and what a machine must offer to be of use to it.
     wants: Longs
     units: Longs
-    # How many Pods a row has at least; 0 = its min_unit does not say.
+    # The largest Pod of a row, dimension by dimension.
     pods: Longs
     priorities: Longs
     arrivals: Floats
@@ -190,7 +190,7 @@ class Block:
         which = np.concatenate([raw, folded + self.raw]).astype(np.int32)
         priorities = self._profiles.priorities[profiles]
         order = np.lexsort((which, self._group_ranks(groups), self._profile_ranks(profiles), arrived, -priorities))
-        pods = np.where(units > 0, -(-wants // np.maximum(units, 1)), 0).max(axis=1)
+        pods = np.ascontiguousarray(units[order])
         units = np.where(units > 0, units, wants > 0).astype(np.int64)
         profiles, groups = profiles[order].astype(np.int32), groups[order].astype(np.int32)
         own_keys, own_of = np.unique(profiles.astype(np.int64) << 32 | groups, return_inverse=True)
@@ -201,7 +201,7 @@ class Block:
             groups,
             np.ascontiguousarray(wants[order]),
             np.ascontiguousarray(units[order]),
-            pods[order],
+            pods,
             priorities[order],
             arrived[order],
             np.flatnonzero(self._profiles.same_keys[profiles] >= 0).astype(np.int32),

@@ -27,9 +27,9 @@ class Credited:
     domains: Ints
     satisfiable: Flags
     parked: Flags
-    # In how many domains of its cluster a spread row that is met has no machine (ADR 26).
-    uncovered: Ints
-    # The rows that are short, or uncovered.
+    # How many domains of its cluster have less than they must, though the row is met (ADR 26).
+    lean: Ints
+    # The rows that are short, or have lean domains.
     short: Ints
     # Configured machines that serve nobody, in keep order.
     excess: Ints
@@ -196,25 +196,26 @@ class Credits:
             if fleet.creating:
                 for gang in gangs.tolist():
                     creating[gang] = fleet.creating.get((int(profile_of[gang]), int(group_of[gang])), -1)
-        missing = np.concatenate([one.wants for one in rows])
+        wants = np.concatenate([one.wants for one in rows])
+        missing = wants.copy()
         credited = np.zeros(total, np.int64)
         domains = np.full(total, -1, np.int32)
         satisfiable = np.zeros(total, np.uint8)
-        uncovered = np.zeros(total, np.int32)
+        lean = np.zeros(total, np.int32)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
         kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, parked,
-            np.concatenate([one.units for one in rows]), np.concatenate([one.pods for one in rows]), self.terms.starts,
-            self.terms.keys, creating, gangs, owners.astype(np.int32), own_starts, own_keys,
-            own_priorities, own_of, index.rows, index.kinds, index.starts, index.sizes, index.owners,
+            np.concatenate([one.units for one in rows]), wants, np.concatenate([one.pods for one in rows]),
+            self.terms.starts, self.terms.keys, self.terms.skews, creating, gangs, owners.astype(np.int32), own_starts,
+            own_keys, own_priorities, own_of, index.rows, index.kinds, index.starts, index.sizes, index.owners,
             profiles.matches, kinds.allocatable_of, kinds.allocatable, kinds.attributes,
             profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
             profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
-            uncovered,
+            lean,
         )  # fmt: skip
-        is_short = (missing > 0).any(axis=1) | (uncovered > 0)
+        is_short = (missing > 0).any(axis=1) | (lean > 0)
         for number, cluster in enumerate(clusters):
             first, last = int(row_starts[number]), int(row_starts[number + 1])
             held = holders[position_starts[number] : position_starts[number + 1]].copy()
@@ -225,7 +226,7 @@ class Credits:
             self.by_cluster[cluster] = Credited(
                 rows[number], held, configured, missing[first:last].copy(), credited[first:last].copy(),
                 domains[first:last].copy(), satisfiable[first:last].copy(), parked[first:last].copy(),
-                uncovered[first:last].copy(), short, excess,
+                lean[first:last].copy(), short, excess,
             )  # fmt: skip
             for clusters_with, has in (
                 (self.short, len(short)),

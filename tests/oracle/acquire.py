@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.core.vectors import Vector, add, covers
-from tests.oracle.fill import Claims, Fill
+from bigfleet.core.vectors import covers
+from tests.oracle.fill import Claims, Fill, total
 from tests.oracle.snapshot import Snapshot
 from tests.oracle.spread import acquire_spread, binding_terms
 
@@ -53,14 +53,7 @@ def _domain_of_free_machines(fill: Fill, key: str, snapshot: Snapshot, claims: C
 
     def rank(value: str) -> tuple[bool, int, float, str]:
         machines = domains[value]
-        enough = covers(_total(machines), fill.missing)
+        enough = covers(total(machines), fill.missing)
         return not enough, 0 if enough else -len(machines), machines[0].price_per_hour, value
 
     return min(domains, key=rank)
-
-
-def _total(machines: Iterable[Machine]) -> Vector:
-    total: Vector = {}
-    for machine in machines:
-        total = add(total, machine.allocatable)
-    return total

@@ -1,11 +1,11 @@
 """How far each need is filled in this cycle, and which machine serves which need (spec/engine.md §3.9)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.vectors import Vector, is_zero, positive, subtract
+from bigfleet.core.vectors import Vector, add, is_zero, positive, subtract
 from tests.oracle.snapshot import Snapshot, Usable, smallest_useful_machine
 
 
@@ -80,3 +80,11 @@ def unfilled(need: Need, snapshot: Snapshot) -> Fill:
     """§3.9 "For each Need, remaining = aggregate"."""
     usable = snapshot.usable(need.profile, smallest_useful_machine(need))
     return Fill(need, usable, missing=positive(need.aggregate))
+
+
+def total(machines: Iterable[Machine]) -> Vector:
+    """§3.9 "full allocatable" of several machines."""
+    amount: Vector = {}
+    for machine in machines:
+        amount = add(amount, machine.allocatable)
+    return amount

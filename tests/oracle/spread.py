@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.requirements import Profile, Spread, WhenUnsatisfiable
-from tests.oracle.fill import Claims, Fill
+from tests.oracle.fill import Claims, Fill, total
 from tests.oracle.snapshot import Snapshot, speculative_cost
 
 # One value per spread term: machines of a cell are alike to the spread.
@@ -29,41 +29,47 @@ def acquire_spread(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
 
 
 def hold_domains(own: Sequence[Machine], fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """ADR 26: a spread need that is met keeps one of its own machines in each domain in which it has none else."""
+    """ADR 26: a spread need that is met keeps its own machines in domains that have less than they must."""
     for term in binding_terms(fill.need.profile):
         for machine in own:
-            if machine not in claims and machine.attribute(term.topology_key) in _empty_domains(term, fill, snapshot):
+            if machine not in claims and machine.attribute(term.topology_key) in lean_domains(term, fill, snapshot):
                 claims.claim(machine, fill)
 
 
 def cover_domains(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """ADR 26: a spread need that is met by what is bound takes a machine for each domain in which it has none.
+    """ADR 26: a spread need that is met by what is bound takes a machine for each domain that has less than it must.
 
     Not while something is being created for it: that may be what it lacks.
     """
     need = fill.need
-    terms = binding_terms(need.profile)
-    wanted = [_empty_domains(term, fill, snapshot) for term in terms]
+    wanted = [lean_domains(term, fill, snapshot) for term in binding_terms(need.profile)]
     if not any(wanted) or snapshot.creating(need.profile, need.group):
         return
     balance = Balance(fill, snapshot)
-    ranked = sorted(claims.free_pool(snapshot, fill), key=_rank(fill, balance))
-
-    def helps(cell: Cell) -> bool:
-        return any(value in values for value, values in zip(cell, wanted, strict=True))
-
-    for machine in balance.in_turn(ranked, helps):
-        claims.claim(machine, fill)
-        wanted[:] = [_empty_domains(term, fill, snapshot) for term in terms]
+    for machine in sorted(claims.free_pool(snapshot, fill), key=_rank(fill, balance)):
+        cell = balance.cell(machine)
+        if cell is not None and any(value in values for value, values in zip(cell, wanted, strict=True)):
+            claims.claim(machine, fill)
+            for value, values in zip(cell, wanted, strict=True):
+                values.discard(value)
 
 
-def _empty_domains(term: Spread, fill: Fill, snapshot: Snapshot) -> set[str]:
-    """ADR 26: where its cluster has machines of use to a need but it has none, as long as it has Pods for more."""
-    if len(fill.machines) >= fill.need.least_pods:
-        return set()
-    there = {m.attribute(term.topology_key) for m in snapshot.bound(fill.need.cluster) if m.id in fill.usable}
-    held = {machine.attribute(term.topology_key) for machine in fill.machines}
-    return {value for value in there - held if value is not None}
+def lean_domains(term: Spread, fill: Fill, snapshot: Snapshot) -> set[str]:
+    """ADR 26: where a need's cluster has machines of use to it, but it has less than the scheduler must put there.
+
+    The emptiest of D domains has at least 1/D of what is left if all others have max_skew Pods more.
+    """
+    key, need = term.topology_key, fill.need
+    domains = {m.attribute(key) for m in snapshot.bound(need.cluster) if m.id in fill.usable} - {None}
+    others = max(1, term.max_skew) * (len(domains) - 1)
+    lean = set()
+    for domain in domains:
+        held = total(machine for machine in fill.machines if machine.attribute(key) == domain)
+        for name, asked in need.aggregate.items():
+            least = asked - others * max(0, need.min_unit.get(name, 0))
+            if domain is not None and held.get(name, 0) * len(domains) < least:
+                lean.add(domain)
+    return lean
 
 
 def _rank(fill: Fill, balance: "Balance") -> Callable[[Machine], tuple[bool, float, Cell, str]]:
@@ -98,10 +104,8 @@ class Balance:
                 if value is not None:
                     counts[value] += weight
 
-    def in_turn(
-        self, ranked: Sequence[Machine], helps: Callable[[Cell], bool] = lambda _cell: True
-    ) -> Iterator[Machine]:
-        """Machines for the need, each counted: the first in rank of those whose cell helps and is not ahead (§3.9).
+    def in_turn(self, ranked: Sequence[Machine]) -> Iterator[Machine]:
+        """Machines for the need, each counted: always the first in rank of those whose cell is not ahead (§3.9).
 
         The scheduler would not use a machine that lacks one of the keys, so these are left out.
         """
@@ -111,9 +115,7 @@ class Balance:
             cell = self.cell(machine)
             if cell is not None:
                 queues.setdefault(cell, deque()).append((rank, machine))
-        while heads := [
-            (queue[0][0], cell) for cell, queue in queues.items() if queue and helps(cell) and self._allows(cell)
-        ]:
+        while heads := [(queue[0][0], cell) for cell, queue in queues.items() if queue and self._allows(cell)]:
             _, cell = min(heads)
             _, machine = queues[cell].popleft()
             self._see([machine], weight=1)

@@ -111,10 +111,32 @@ def test_a_zone_that_cannot_be_had_is_no_shortfall() -> None:
     assert all(view.satisfied for view in decisions.views)
 
 
-def test_no_more_zones_than_pods() -> None:
-    machines = [bound("a", 0), bound("b", 0), bound("c", 0), *free("d", 1)]
-    for asked in (need(cpu(8), of=SPREAD, unit=cpu(4)), need(cpu(4), of=SPREAD, unit=cpu(2))):
-        assert acted(decide(machines, [asked]), ActionKind.RECLAIM) == ["c-bound-0"]
+def test_only_as_many_pods_as_leave_no_zone_empty_need_every_zone() -> None:
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0)]
+    two, three = need(cpu(2), of=SPREAD), need(cpu(3), of=SPREAD)
+    assert acted(decide(machines, [two]), ActionKind.RECLAIM) == ["b-bound-0", "c-bound-0"]
+    assert acted(decide(machines, [three]), ActionKind.RECLAIM) == []
+    # With a skew of two, the third Pod may be in the zone of the first.
+    wide = profile(spread=[zone_spread(2)])
+    machines = [bound("a", 0, wide), bound("b", 0, wide), bound("c", 0, wide)]
+    assert acted(decide(machines, [need(cpu(3), of=wide)]), ActionKind.RECLAIM) == ["b-bound-0", "c-bound-0"]
+
+
+def test_a_share_that_is_just_there_is_enough() -> None:
+    # 14 cores less 2 × 1 of skew, over three zones: 4 in each, as one machine has.
+    machines = [bound("a", 0), bound("a", 1), bound("b", 0), bound("b", 1), bound("c", 0), bound("c", 1)]
+    assert len(acted(decide(machines, [need(cpu(14), of=SPREAD)]), ActionKind.RECLAIM)) == 1
+
+
+def test_each_zone_has_room_for_its_share() -> None:
+    # 36 cores: 12 Pods in each zone, so three machines in each, though nine anywhere would hold them.
+    machines = [bound("a", n) for n in range(6)] + [bound("b", n) for n in range(2)] + [bound("c", 0)]
+    spare = [*free("a", 3, price=1), *free("b", 3, price=2), *free("c", 3, price=3)]
+    world = World.of([*machines, *spare], [need(cpu(36), of=SPREAD)])
+    world.settle(6)
+    held = Counter(name[0] for name in world.in_state(MachineState.CONFIGURED))
+    assert held["b"] >= 3 and held["c"] >= 3
+    assert world.step().actions == ()
 
 
 def test_what_is_being_created_for_a_need_may_be_what_it_lacks() -> None:

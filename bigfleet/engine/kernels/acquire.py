@@ -157,12 +157,12 @@ def helps(cell, cell_values, terms, first_term, term_offsets, base, wanted):
 def take_spread(
     kinds, n_kinds, terms, first_term, term_keys, term_skews, term_offsets, term_sizes, base, balances, bucket, pools,
     seg_rows, seg_starts, seg_sizes, costs, labels, allocatable_of, allocatable, attributes, rank_starts, value_ranks,
-    taken, missing, row, room, wanted, out, n_out,
+    taken, missing, row, wanted, out, n_out,
 ):  # fmt: skip
     """Take the cheapest machine of a cell that is not ahead of others, again and again; Idle ones first.
 
-    A row that is met takes up to `room` machines for values that are `wanted`, one for each (ADR 26). A cell is one
-    value for each term. Returns (taken so far, how many of this row are Idle).
+    A row that is met takes one for each value that is `wanted` (ADR 26), ahead or not. A cell is one value for each
+    term. Returns (taken so far, how many of this row are Idle).
     """
     cell_values = np.empty((n_kinds + 1, terms), np.int32)
     cell_of = np.full(n_kinds, -1, np.int32)
@@ -216,17 +216,16 @@ def take_spread(
     least = np.zeros(terms, np.int64)
     first, idle = n_out, 0
     while True:
-        covers = not is_short(missing, row)
-        if covers and room <= 0:
-            break
+        met = not is_short(missing, row)
         find_least(terms, first_term, term_offsets, term_sizes, base, balances, least)
         best = -1
         for cell in range(cells):
-            if head_kinds[cell] < 0 or not allowed(
-                cell, cell_values, terms, first_term, term_skews, term_offsets, base, balances, least
-            ):
+            if head_kinds[cell] < 0:
                 continue
-            if covers and not helps(cell, cell_values, terms, first_term, term_offsets, base, wanted):
+            if met:
+                if not helps(cell, cell_values, terms, first_term, term_offsets, base, wanted):
+                    continue
+            elif not allowed(cell, cell_values, terms, first_term, term_skews, term_offsets, base, balances, least):
                 continue
             if best >= 0:
                 if head_states[cell] != head_states[best]:
@@ -252,7 +251,6 @@ def take_spread(
         n_out += 1
         taken[state, kind] += 1
         subtract(missing, row, allocatable, allocatable_of[kind])
-        room -= 1
         for t in range(terms):
             slot = base + term_offsets[first_term + t] + cell_values[best, t]
             balances[slot] += 1
@@ -266,14 +264,14 @@ def take_spread(
 
 @kernel(
     "int64(int32[::1], uint8[::1], int64[:, ::1], int64[:, ::1], int32[::1], uint8[::1], int32[::1], int32[::1],"
-    " int64[::1], int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1],"
+    " int64[::1], int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], uint8[::1],"
     " int32[::1], int64[::1], int32[::1], int32[::1], int64[:, ::1], int32[:, ::1], int32[::1],"
     " int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1], int64[::1],"
     " int64[::1], int32[::1], int64[:, ::1], int32[::1])"
 )
 def acquire(
     profiles, parked, units, missing, domains, usable, bootstraps, provisions,
-    balance_of, balances, term_starts, term_keys, term_skews, term_offsets, term_sizes, room, wanted,
+    balance_of, balances, term_starts, term_keys, term_skews, term_offsets, term_sizes, wanted,
     seg_rows, seg_starts, seg_sizes, allocatable_of, allocatable, attributes, same_keys,
     buckets, costs, labels, pools, kind_starts, kind_lists, kind_machines,
     rank_starts, value_ranks, taken, out,
@@ -297,16 +295,16 @@ def acquire(
                 candidates[n_kinds] = kind
                 n_kinds += 1
         usable[row] = n_kinds > 0
-        if parked[row] or not (room[row] > 0 or is_short(missing, row)):
-            continue
         first_term, terms = term_starts[profile], term_starts[profile + 1] - term_starts[profile]
+        if parked[row] or (terms == 0 and not is_short(missing, row)):
+            continue
         if terms > 0:
             before = n_out
             n_out, idle = take_spread(
                 candidates, n_kinds, terms, first_term, term_keys, term_skews, term_offsets, term_sizes,
                 balance_of[row], balances, bucket, pools, seg_rows, seg_starts, seg_sizes, costs, labels,
                 allocatable_of, allocatable, attributes, rank_starts, value_ranks, taken, missing, row,
-                room[row], wanted, out, n_out,
+                wanted, out, n_out,
             )  # fmt: skip
             bootstraps[row] = idle
             provisions[row] = n_out - before - idle

@@ -217,51 +217,65 @@ def claim_own(
 
 
 @helper
-def empty_domains(
+def look_at_domains(
     row, number, first, last, first_local, last_local, key, locals_, profiles, units, matches, attributes,
-    allocatable_of, allocatable, holders, at_local, empty,
+    allocatable_of, allocatable, holders, at_local, there, held,
 ):  # fmt: skip
-    """Mark the values of the cluster's machines of use to a row where it has none; returns how many (ADR 26).
+    """Where the row's cluster has machines of use to it, and what it holds there; returns how many domains those are.
 
-    `empty` is 0 everywhere before. O(kinds of the cluster), and its machines until one of the row's is in each domain.
+    `there` is 0 everywhere before. O(kinds and machines of the cluster).
     """
-    profile, left = profiles[row], 0
+    domains = 0
     for local in range(first_local, last_local):
         kind = locals_[local]
         value = attributes[key, kind]
-        usable = matches[profile, kind] and fits(allocatable, allocatable_of[kind], units, row)
-        if value >= 0 and not empty[value] and usable:
-            empty[value] = 1
-            left += 1
+        usable = matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row)
+        if value >= 0 and not there[value] and usable:
+            there[value] = 1
+            domains += 1
+            for d in range(held.shape[1]):
+                held[value, d] = 0
     for place in range(first, last):
-        if left == 0:
-            break
         if holders[place] == number:
-            value = attributes[key, locals_[at_local[place]]]
-            if value >= 0 and empty[value]:
-                empty[value] = 0
-                left -= 1
-    return left
+            kind = locals_[at_local[place]]
+            value = attributes[key, kind]
+            if value >= 0 and there[value]:
+                for d in range(held.shape[1]):
+                    held[value, d] += allocatable[allocatable_of[kind], d]
+    return domains
+
+
+@helper
+def is_lean(row, value, others, domains, wants, pods, held):
+    """Whether a domain has less than it must: 1/domains of what is left if all others have max_skew Pods more."""
+    for d in range(held.shape[1]):
+        least = wants[row, d]
+        if others > 0 and pods[row, d] > 0:
+            if pods[row, d] > least // others:
+                continue
+            least -= others * pods[row, d]
+        if least > 0 and held[value, d] <= (least - 1) // domains:
+            return True
+    return False
 
 
 @helper
 def hold_domains(
-    row, number, first, own, own_heads, own_followers, key, left, pods, attributes, profiles, units, matches, owned,
-    holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, empty,
+    row, number, first, own, own_heads, own_followers, key, others, domains, attributes, profiles, units, matches,
+    wants, pods, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, held,
 ):  # fmt: skip
-    """Claim one of the row's own machines in each empty domain, in keep order; returns how many stay empty (ADR 26)."""
+    """Claim the row's own machines in lean domains, in keep order (ADR 26)."""
     position = own_heads[own]
-    while position >= 0 and left > 0 and credited[row] < pods:
+    while position >= 0:
         place = first + position
         kind = locals_[at_local[place]]
         value = attributes[key, kind]
         usable = matches[profiles[row], kind] and fits(allocatable, allocatable_of[kind], units, row)
-        if holders[place] < 0 and value >= 0 and empty[value] and usable:
+        if holders[place] < 0 and value >= 0 and usable and is_lean(row, value, others, domains, wants, pods, held):
             claim(
                 row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
                 credited,
             )  # fmt: skip
-            empty[value] = 0
-            left -= 1
+            for d in range(held.shape[1]):
+                held[value, d] += allocatable[allocatable_of[kind], d]
         position = own_followers[place]
-    return left

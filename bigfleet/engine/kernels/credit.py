@@ -7,10 +7,11 @@ from bigfleet.engine.kernels.chains import (
     chain_up,
     claim_others,
     claim_own,
-    empty_domains,
     fill_plain,
     find_useful,
     hold_domains,
+    is_lean,
+    look_at_domains,
     own_chains,
     set_aside,
 )
@@ -73,19 +74,19 @@ def folds(
 
 
 @kernel(
-    "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1], int64[::1],"
-    " int64[::1], int32[::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1],"
-    " int32[::1], int32[::1], int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1], int32[::1], int64[:, ::1],"
-    " int32[:, ::1], int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1], int64[::1], int32[::1],"
-    " int64[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1], int32[::1], uint8[::1],"
-    " int32[::1])"
+    "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1], int64[:, ::1],"
+    " int64[:, ::1], int64[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1],"
+    " int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1],"
+    " int32[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1],"
+    " int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1],"
+    " int32[::1], uint8[::1], int32[::1])"
 )
 def credit(
-    slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, pods, term_starts, term_keys,
-    creating_of, sync_rows, sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows, seg_kinds,
-    seg_starts, seg_sizes, seg_owners, matches, allocatable_of, allocatable, attributes, same_keys, buckets, costs,
-    labels, pools, kind_starts, kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains,
-    holders, satisfiable, uncovered,
+    slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, wants, pods, term_starts, term_keys,
+    term_skews, creating_of, sync_rows, sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows,
+    seg_kinds, seg_starts, seg_sizes, seg_owners, matches, allocatable_of, allocatable, attributes, same_keys, buckets,
+    costs, labels, pools, kind_starts, kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains,
+    holders, satisfiable, lean,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
 
@@ -141,7 +142,8 @@ def credit(
     values = 0
     for key in range(len(rank_starts) - 1):
         values = max(values, rank_starts[key + 1] - rank_starts[key])
-    empty = np.zeros(values, np.uint8)
+    there = np.zeros(values, np.uint8)
+    held = np.zeros((values, width), np.int64)
     counts = np.zeros(values, np.int64)
     totals = np.zeros((values, width), np.int64)
     creditable = np.zeros((values, width), np.int64)
@@ -178,27 +180,25 @@ def credit(
                 )  # fmt: skip
                 if is_short(missing, row):
                     continue
-            # A spread row that is met: does it have a machine in every domain of its cluster (ADR 26)?
+            # A spread row that is met: does each domain have what the scheduler must put there (ADR 26)?
             for term in range(term_starts[profiles[row]], term_starts[profiles[row] + 1]):
-                if credited[row] >= pods[row]:
-                    break
                 key = term_keys[term]
-                left_empty = empty_domains(
+                n_domains = look_at_domains(
                     row, row - first_row, first, position_starts[cluster + 1], local_starts[cluster],
                     local_starts[cluster + 1], key, locals_, profiles, units, matches, attributes, allocatable_of,
-                    allocatable, holders, at_local, empty,
+                    allocatable, holders, at_local, there, held,
                 )  # fmt: skip
-                if left_empty > 0:
-                    uncovered[row] += hold_domains(
-                        row, row - first_row, first, own_of[row], own_heads, own_followers, key, left_empty, pods[row],
-                        attributes, profiles, units, matches, owned, holders, at_local, locals_, lefts, allocatable_of,
-                        allocatable, missing, credited, empty,
-                    )  # fmt: skip
-                    for local in range(local_starts[cluster], local_starts[cluster + 1]):
-                        if attributes[key, locals_[local]] >= 0:
-                            empty[attributes[key, locals_[local]]] = 0
-            if credited[row] >= pods[row]:
-                uncovered[row] = 0
+                hold_domains(
+                    row, row - first_row, first, own_of[row], own_heads, own_followers, key,
+                    term_skews[term] * (n_domains - 1), n_domains, attributes, profiles, units, matches, wants, pods,
+                    owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, held,
+                )  # fmt: skip
+                for local in range(local_starts[cluster], local_starts[cluster + 1]):
+                    value = attributes[key, locals_[local]]
+                    if value >= 0 and there[value]:
+                        there[value] = 0
+                        if is_lean(row, value, term_skews[term] * (n_domains - 1), n_domains, wants, pods, held):
+                            lean[row] += 1
         cursors[cluster] = stop + 1
         if not is_gang:
             continue
