@@ -39,11 +39,6 @@ class Short:
     balance_of: Longs
     balances: Longs
     terms: Terms
-    # What each row has been asked for, and its largest Pod.
-    wants: Longs
-    pods: Longs
-    # How many domains of its cluster have less than they must, though the row is met (ADR 26).
-    lean: Ints
     # Machines that were taken: Bootstraps of the first row, then its Provisions, then the next row's.
     machines: Ints
     # How many of each pool were taken: [Idle or Speculative, kind].
@@ -140,9 +135,6 @@ def _gather(fleet: Fleet, credits: Credits) -> Short:
         balance_of=balance_of,
         balances=balances,
         terms=terms,
-        wants=column("wants", np.int64, "arrangement")[order].reshape(-1, width),
-        pods=column("pods", np.int64, "arrangement")[order].reshape(-1, width),
-        lean=column("lean", np.int32)[order],
         machines=np.zeros(0, np.int32),
         taken=np.zeros_like(credits.free),
     )
@@ -155,10 +147,11 @@ def _balances(
     balance_of = np.full(len(rows), -1, np.int64)
     parts: list[Longs] = []
     used = 0
+    rooms = terms.rooms()
     spread = np.flatnonzero(np.diff(terms.starts)[profiles]) if len(rows) else np.zeros(0, np.int64)
     for number in spread.tolist():
         profile = int(profiles[number])
-        balance = np.full(terms.room(profile), -1, np.int64)
+        balance = np.full(rooms[profile], -1, np.int64)
         kinds = credits.held_kinds(int(clusters[number]), int(rows[number]))
         for term in range(int(terms.starts[profile]), int(terms.starts[profile + 1])):
             values = fleet.kinds.attributes[terms.keys[term], kinds]
@@ -178,33 +171,14 @@ def _lean_domains(fleet: Fleet, credits: Credits, short: Short, creating: Ints) 
     None while something is being created for the row: that may be what it lacks.
     """
     wanted = np.zeros(len(short.balances), np.uint8)
-    index, kinds, profiles, terms = fleet.index, fleet.kinds, fleet.profiles, short.terms
-    for number in np.flatnonzero(short.lean).tolist():
-        if creating[number] >= 0 and index.sizes[creating[number]] > 0:
-            continue
-        profile = int(short.profiles[number])
-        there = np.unique(fleet.bound_kinds(int(short.clusters[number])))
-        fits = (kinds.allocatable[kinds.allocatable_of[there]] >= short.units[number]).all(axis=1)
-        there = there[fits & (profiles.matches[profile, there] > 0)]
-        held = credits.held_kinds(int(short.clusters[number]), int(short.rows[number]))
-        amounts = kinds.allocatable[kinds.allocatable_of[held]]
-        for term in range(int(terms.starts[profile]), int(terms.starts[profile + 1])):
-            key = terms.keys[term]
-            values = np.unique(kinds.attributes[key, there])
-            values = values[values >= 0]
-            least = _least(short.wants[number], short.pods[number], int(terms.skews[term]), len(values))
-            for value in values.tolist():
-                has = amounts[kinds.attributes[key, held] == value].sum(axis=0)
-                slot = int(short.balance_of[number]) + int(terms.offsets[term]) + value
-                wanted[slot] = (has < least).any()
+    met = np.flatnonzero(short.unmet() == 0)
+    idle = met[(creating[met] < 0) | (fleet.index.sizes[creating[met]] == 0)]
+    for number in idle.tolist():
+        lean = credits.by_cluster[int(short.clusters[number])].lean
+        _, terms, values = lean[lean[:, 0] == short.rows[number]].T
+        first = short.terms.starts[short.profiles[number]]
+        wanted[short.balance_of[number] + short.terms.offsets[first + terms] + values] = 1
     return wanted
-
-
-def _least(wants: Longs, pods: Longs, skew: int, domains: int) -> Longs:
-    """What a domain must have at least: 1/domains of what is left if all others have `skew` Pods more."""
-    others = skew * (domains - 1)
-    left = np.where(pods > wants // max(1, others), 0, wants - others * pods) if others else wants
-    return -(-left // max(1, domains))
 
 
 def _creating_of(fleet: Fleet, short: Short) -> Ints:

@@ -27,7 +27,7 @@ class Credited:
     domains: Ints
     satisfiable: Flags
     parked: Flags
-    # How many domains of its cluster have less than they must, though the row is met (ADR 26).
+    # Row, term and value of each domain that has less than it must, though its row is met (ADR 26).
     lean: Ints
     # The rows that are short, or have lean domains.
     short: Ints
@@ -201,10 +201,10 @@ class Credits:
         credited = np.zeros(total, np.int64)
         domains = np.full(total, -1, np.int32)
         satisfiable = np.zeros(total, np.uint8)
-        lean = np.zeros(total, np.int32)
+        lean = np.zeros((int(self.terms.rooms()[profile_of].sum()), 3), np.int32)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
-        kernels().credit(
+        n_lean = kernels().credit(
             slab_starts, slab_sizes, position_starts, row_starts, profile_of, parked,
             np.concatenate([one.units for one in rows]), wants, np.concatenate([one.pods for one in rows]),
             self.terms.starts, self.terms.keys, self.terms.skews, creating, gangs, owners.astype(np.int32), own_starts,
@@ -215,7 +215,10 @@ class Credits:
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
             lean,
         )  # fmt: skip
-        is_short = (missing > 0).any(axis=1) | (lean > 0)
+        is_short = np.asarray((missing > 0).any(axis=1))
+        lean = lean[:n_lean][np.argsort(lean[:n_lean, 0], kind="stable")]
+        is_short[lean[:, 0]] = True
+        lean_starts = np.searchsorted(lean[:, 0], row_starts)
         for number, cluster in enumerate(clusters):
             first, last = int(row_starts[number]), int(row_starts[number + 1])
             held = holders[position_starts[number] : position_starts[number + 1]].copy()
@@ -226,7 +229,7 @@ class Credits:
             self.by_cluster[cluster] = Credited(
                 rows[number], held, configured, missing[first:last].copy(), credited[first:last].copy(),
                 domains[first:last].copy(), satisfiable[first:last].copy(), parked[first:last].copy(),
-                lean[first:last].copy(), short, excess,
+                lean[lean_starts[number] : lean_starts[number + 1]] - np.array([first, 0, 0], np.int32), short, excess,
             )  # fmt: skip
             for clusters_with, has in (
                 (self.short, len(short)),

@@ -30,5 +30,7 @@ class Terms:
         firsts = np.repeat(starts[:-1], np.diff(starts))
         return cls(starts, keys, np.array([skew for _key, skew in flat], np.int64), before - before[firsts], sizes)
 
-    def room(self, profile: int) -> int:
-        return int(self.sizes[self.starts[profile] : self.starts[profile + 1]].sum())
+    def rooms(self) -> Longs:
+        """How many counts the balance of each profile's rows has."""
+        before = np.append(0, np.cumsum(self.sizes))
+        return np.asarray(before[self.starts[1:]] - before[self.starts[:-1]])

@@ -74,12 +74,12 @@ def folds(
 
 
 @kernel(
-    "void(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1], int64[:, ::1],"
+    "int64(int64[:, ::1], int32[:, ::1], int64[::1], int64[::1], int32[::1], uint8[::1], int64[:, ::1], int64[:, ::1],"
     " int64[:, ::1], int64[::1], int32[::1], int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int64[::1],"
     " int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1],"
     " int32[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1],"
     " int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1],"
-    " int32[::1], uint8[::1], int32[::1])"
+    " int32[::1], uint8[::1], int32[:, ::1])"
 )
 def credit(
     slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, wants, pods, term_starts, term_keys,
@@ -89,6 +89,8 @@ def credit(
     holders, satisfiable, lean,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
+
+    Returns how many lean domains there are: `lean` has the row, the number of its term, and the value of each.
 
     A row claims its own machines first. Machines of a cluster that no row of it can tell apart are chained, so that a
     row visits only what is of use to it: O(machines × log rows + kinds × rows of a cluster + claims × chains), and for
@@ -142,6 +144,7 @@ def credit(
     values = 0
     for key in range(len(rank_starts) - 1):
         values = max(values, rank_starts[key + 1] - rank_starts[key])
+    n_lean = 0
     there = np.zeros(values, np.uint8)
     held = np.zeros((values, width), np.int64)
     counts = np.zeros(values, np.int64)
@@ -180,25 +183,36 @@ def credit(
                 )  # fmt: skip
                 if is_short(missing, row):
                     continue
-            # A spread row that is met: does each domain have what the scheduler must put there (ADR 26)?
-            for term in range(term_starts[profiles[row]], term_starts[profiles[row] + 1]):
+            # A spread row that is met: does each domain have what the scheduler must put there (ADR 26)? What is kept
+            # for one term may help another, so that with several they are looked at once more in the end.
+            first_term, n_terms = (
+                term_starts[profiles[row]],
+                term_starts[profiles[row] + 1] - term_starts[profiles[row]],
+            )
+            for step in range(n_terms * min(2, n_terms)):
+                term = first_term + step % n_terms
                 key = term_keys[term]
                 n_domains = look_at_domains(
                     row, row - first_row, first, position_starts[cluster + 1], local_starts[cluster],
                     local_starts[cluster + 1], key, locals_, profiles, units, matches, attributes, allocatable_of,
                     allocatable, holders, at_local, there, held,
                 )  # fmt: skip
-                hold_domains(
-                    row, row - first_row, first, own_of[row], own_heads, own_followers, key,
-                    term_skews[term] * (n_domains - 1), n_domains, attributes, profiles, units, matches, wants, pods,
-                    owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, held,
-                )  # fmt: skip
+                others = term_skews[term] * (n_domains - 1)
+                if step < n_terms:
+                    hold_domains(
+                        row, row - first_row, first, own_of[row], own_heads, own_followers, key, others, n_domains,
+                        attributes, profiles, units, matches, wants, pods, owned, holders, at_local, locals_, lefts,
+                        allocatable_of, allocatable, missing, credited, held,
+                    )  # fmt: skip
                 for local in range(local_starts[cluster], local_starts[cluster + 1]):
                     value = attributes[key, locals_[local]]
                     if value >= 0 and there[value]:
                         there[value] = 0
-                        if is_lean(row, value, term_skews[term] * (n_domains - 1), n_domains, wants, pods, held):
-                            lean[row] += 1
+                        if (n_terms == 1 or step >= n_terms) and is_lean(
+                            row, value, others, n_domains, wants, pods, held
+                        ):
+                            lean[n_lean, 0], lean[n_lean, 1], lean[n_lean, 2] = row, term - first_term, value
+                            n_lean += 1
         cursors[cluster] = stop + 1
         if not is_gang:
             continue
@@ -327,6 +341,7 @@ def credit(
             )  # fmt: skip
         for i in range(n_candidates):
             left[candidates[i]] -= consumed[0, candidates[i]] + consumed[1, candidates[i]]
+    return n_lean
 
 
 @kernel(
