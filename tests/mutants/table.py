@@ -280,8 +280,8 @@ _ACQUISITION = (
     ),
     Mutant(
         "engine/acquisition.py",
-        "        if creating[number] >= 0 and index.sizes[creating[number]] > 0:",
-        "        if creating[number] >= 0 and index.sizes[creating[number]] > 9:",
+        "idle = met[(creating[met] < 0) | (fleet.index.sizes[creating[met]] == 0)]",
+        "idle = met",
         _SPREAD + "what_is_being_created_for_a_need_may_be_what_it_lacks",
     ),
     Mutant(
