@@ -16,6 +16,7 @@ from typing import IO, Any
 
 import scaletest
 from bigfleet.childprocess import last_lines
+from bigfleet.userdirs import KERNELS_VARIABLE, kernels_home
 from scaletest.errors import HostError
 from scaletest.host.ending import leftovers
 from scaletest.host.janitor import clean_up
@@ -237,9 +238,10 @@ class EmbeddedHost:
             )
 
     def _environment(self) -> dict[str, str]:
-        """Little, and nothing of the user's: what hostd has, its children could read."""
+        """Little, and nothing of the user's but what is built: what hostd has, its children could read."""
         return {
             HOST_MARKER: self.id,
+            KERNELS_VARIABLE: str(kernels_home()),
             "PATH": os.defpath,
             "HOME": str(self.dir),
             "TMPDIR": str(self.dir),

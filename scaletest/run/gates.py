@@ -116,7 +116,14 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
 
 
 def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
-    inner = f"histogram_quantile({rank}, sum by ({by}) (rate({metric}_bucket[{{w}}])))"
+    """Of what was observed in the window, and nothing else.
+
+    Not by rate(): it extrapolates buckets that began at zero otherwise than those that did not. Of 50 observations, one
+    from before the window then counts as the slowest one in it (docs/adr/0027).
+    """
+    bucket = f"{metric}_bucket[{{w}}]"
+    grown = f"max_over_time({bucket}) - min_over_time({bucket})"
+    inner = f"histogram_quantile({rank}, sum by ({by}) ({grown}))"
     return f"{outer}({inner})" if outer else inner
 
 

@@ -98,6 +98,10 @@ def test_every_metric_of_the_hop_table_has_data(query: Query, series: str) -> No
     assert value > 0
 
 
+def test_the_shard_decided_in_machine_code(query: Query) -> None:
+    assert query("min(bigfleet_shard_engine_compiled)") == 1
+
+
 def test_every_bind_was_kube_schedulers_own(query: Query) -> None:
     [scheduled] = query('sum(scheduler_schedule_attempts_total{result="scheduled"})')
     [bindings] = query('sum(apiserver_request_total{resource="pods",subresource="binding"})')

@@ -9,12 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from bigfleet.userdirs import kernels_home
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # cached: use what was built, else plain Python; plain: never use it; build: compile and store.
 MODE_VARIABLE = "BIGFLEET_KERNELS"
-# Where built kernels are, if not in the user's cache directory; images set it.
-DIRECTORY_VARIABLE = "BIGFLEET_KERNELS_DIR"
 _SOURCES = Path(__file__).parent
 _MARKER = "complete"
 
@@ -25,12 +25,7 @@ class NotBuilt(RuntimeError):
 
 def directory() -> Path:
     """The home of the kernels of this source, this CPU, this Python and this numba."""
-    home = os.environ.get(DIRECTORY_VARIABLE)
-    if home:
-        base = Path(home)
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bigfleet" / "kernels"
-    return base / _key()
+    return kernels_home() / _key()
 
 
 def _key() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bigfleet.kube import Object
+from bigfleet.userdirs import KERNELS_VARIABLE, kernels_home
 from scaletest.host.addresses import APISERVER_PORT
 from scaletest.host.kubelet.claims import claim_directory
 from scaletest.host.kubelet.environment import declared_environment
@@ -101,6 +102,8 @@ class Sandbox:
             "HOME": str(home),
             "TMPDIR": str(mounts.get("/tmp", temporary)),
             "HOSTNAME": host_name(self.pod),
+            # As an image of BigFleet has it: without, a shard decides in plain Python.
+            KERNELS_VARIABLE: str(kernels_home()),
         }
         rewritten = {name: rewriter.apply(value) for name, value in declared.items()}
         command = [*container["command"], *(container.get("args") or [])]
