@@ -268,9 +268,9 @@ _ACQUISITION = (
     ),
     Mutant(
         "engine/kernels/chains.py",
-        "        if holders[place] == number:\n            kind = locals_[at_local[place]]",
-        "        if holders[place] >= 0:\n            kind = locals_[at_local[place]]",
-        _SPREAD + "a_met_need_takes_a_machine_in_a_zone_where_only_others_have_some",
+        "            if counted >= 0 and attributes[counted, kind] >= 0:",
+        "            if counted < 0 and attributes[counted, kind] >= 0:",
+        _SPREAD + "machines_that_a_met_need_has_in_a_zone_are_its_share",
     ),
     Mutant(
         "engine/kernels/acquire.py",

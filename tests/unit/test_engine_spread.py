@@ -104,6 +104,17 @@ def test_a_met_need_takes_a_machine_in_a_zone_where_only_others_have_some() -> N
     assert zones(decisions) == "c"
 
 
+def test_machines_that_a_met_need_has_in_a_zone_are_its_share() -> None:
+    machines = [bound("a", 0), bound("b", 0), bound("c", 0), *free("a", 2), *free("b", 2), *free("c", 2)]
+    assert decide(machines, [need(cpu(10), of=SPREAD)]).actions == ()
+
+
+def test_what_others_were_given_counts_once_it_is_claimed() -> None:
+    # Nothing was bound for it: it claims what another need left.
+    machines = [bound(zone, 0, profile(priority=1)) for zone in "abc"]
+    assert decide([*machines, *free("a", 2), *free("b", 2)], [need(cpu(10), of=SPREAD)]).actions == ()
+
+
 def test_a_zone_that_cannot_be_had_is_no_shortfall() -> None:
     machines = [bound("a", 0), bound("b", 0), bound("c", 0, profile(priority=2000)), *free("b", 2)]
     decisions = decide(machines, [need(cpu(8), of=SPREAD), need(cpu(4), of=profile(priority=2000))])

@@ -184,12 +184,13 @@ def set_aside(own, first, own_heads, own_followers, owned, holders, at_local, le
 
 @helper
 def claim_own(
-    row, number, first, own, own_heads, own_followers, key, domain, attributes, profiles, units, matches, owned,
-    holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+    row, number, first, own, own_heads, own_followers, key, domain, counted, attributes, profiles, units, matches,
+    owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, held,
 ):  # fmt: skip
     """Claim the row's own machines, in keep order, until it is met; of one domain only if `key` says of what.
 
-    What is claimed leaves the chain: rows of one key walk it one after the other.
+    What it claims for each value of the key `counted`, if any, is added to `held`. What is claimed leaves the chain:
+    rows of one key walk it one after the other.
     """
     before, position, profile = -1, own_heads[own], profiles[row]
     # `known`: the vector that `fit` is about; few have many machines.
@@ -207,6 +208,8 @@ def claim_own(
                 lefts[at_local[place]] -= 1
             credited[row] += 1
             subtract(missing, row, allocatable, known)
+            if counted >= 0 and attributes[counted, kind] >= 0:
+                add(held, attributes[counted, kind], allocatable, known)
         if holders[place] < 0:
             before = position
         elif before < 0:
@@ -217,13 +220,13 @@ def claim_own(
 
 
 @helper
-def look_at_domains(
-    row, number, first, last, first_local, last_local, key, locals_, profiles, units, matches, attributes,
-    allocatable_of, allocatable, holders, at_local, there, held,
+def find_domains(
+    row, first_local, last_local, key, locals_, profiles, units, matches, attributes, allocatable_of, allocatable,
+    there, held,
 ):  # fmt: skip
-    """Where the row's cluster has machines of use to it, and what it holds there; returns how many domains those are.
+    """Where the row's cluster has machines of use to it; returns how many domains those are. O(kinds of the cluster).
 
-    `there` is 0 everywhere before. O(kinds and machines of the cluster).
+    `there` is 0 everywhere before. What is `held` in each of them is 0 afterwards.
     """
     domains = 0
     for local in range(first_local, last_local):
@@ -235,14 +238,30 @@ def look_at_domains(
             domains += 1
             for d in range(held.shape[1]):
                 held[value, d] = 0
+    return domains
+
+
+@helper
+def forget_domains(first_local, last_local, key, locals_, attributes, there):
+    for local in range(first_local, last_local):
+        if attributes[key, locals_[local]] >= 0:
+            there[attributes[key, locals_[local]]] = 0
+
+
+@helper
+def count_held(number, first, last, key, locals_, attributes, allocatable_of, allocatable, holders, at_local, held):
+    """What a row holds in each domain. O(machines of the cluster)."""
     for place in range(first, last):
         if holders[place] == number:
             kind = locals_[at_local[place]]
-            value = attributes[key, kind]
-            if value >= 0 and there[value]:
-                for d in range(held.shape[1]):
-                    held[value, d] += allocatable[allocatable_of[kind], d]
-    return domains
+            if attributes[key, kind] >= 0:
+                add(held, attributes[key, kind], allocatable, allocatable_of[kind])
+
+
+@helper
+def add(held, value, allocatable, vector):
+    for d in range(held.shape[1]):
+        held[value, d] += allocatable[vector, d]
 
 
 @helper
@@ -276,6 +295,5 @@ def hold_domains(
                 row, number, place, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
                 credited,
             )  # fmt: skip
-            for d in range(held.shape[1]):
-                held[value, d] += allocatable[allocatable_of[kind], d]
+            add(held, value, allocatable, allocatable_of[kind])
         position = own_followers[place]

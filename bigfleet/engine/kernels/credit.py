@@ -7,11 +7,13 @@ from bigfleet.engine.kernels.chains import (
     chain_up,
     claim_others,
     claim_own,
+    count_held,
     fill_plain,
+    find_domains,
     find_useful,
+    forget_domains,
     hold_domains,
     is_lean,
-    look_at_domains,
     own_chains,
     set_aside,
 )
@@ -168,9 +170,20 @@ def credit(
         stop = np.int64(sync_rows[turn]) if is_gang else row_starts[cluster + 1]
         first, first_row = position_starts[cluster], row_starts[cluster]
         for row in range(cursors[cluster], stop):
+            # What it claims of its own is counted for its first spread term, if it has one.
+            first_term = term_starts[profiles[row]]
+            n_terms = term_starts[profiles[row] + 1] - first_term
+            key, n_domains, counted = -1, 0, n_terms > 0
+            if n_terms > 0:
+                key = term_keys[first_term]
+                n_domains = find_domains(
+                    row, local_starts[cluster], local_starts[cluster + 1], key, locals_, profiles, units, matches,
+                    attributes, allocatable_of, allocatable, there, held,
+                )  # fmt: skip
             claim_own(
-                row, row - first_row, first, own_of[row], own_heads, own_followers, -1, -1, attributes, profiles, units,
-                matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+                row, row - first_row, first, own_of[row], own_heads, own_followers, -1, -1, key, attributes, profiles,
+                units, matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
+                credited, held,
             )  # fmt: skip
             if is_short(missing, row):
                 n_useful = find_useful(
@@ -181,22 +194,24 @@ def credit(
                     row, row - first_row, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_,
                     lefts, allocatable_of, allocatable, missing, credited,
                 )  # fmt: skip
-                if is_short(missing, row):
-                    continue
+                counted = False
             # A spread row that is met: does each domain have what the scheduler must put there (ADR 26)? What is kept
             # for one term may help another, so that with several they are looked at once more in the end.
-            first_term, n_terms = (
-                term_starts[profiles[row]],
-                term_starts[profiles[row] + 1] - term_starts[profiles[row]],
-            )
-            for step in range(n_terms * min(2, n_terms)):
+            steps = 0 if is_short(missing, row) else n_terms * min(2, n_terms)
+            for step in range(steps):
                 term = first_term + step % n_terms
-                key = term_keys[term]
-                n_domains = look_at_domains(
-                    row, row - first_row, first, position_starts[cluster + 1], local_starts[cluster],
-                    local_starts[cluster + 1], key, locals_, profiles, units, matches, attributes, allocatable_of,
-                    allocatable, holders, at_local, there, held,
-                )  # fmt: skip
+                if not counted:
+                    forget_domains(local_starts[cluster], local_starts[cluster + 1], key, locals_, attributes, there)
+                    key = term_keys[term]
+                    n_domains = find_domains(
+                        row, local_starts[cluster], local_starts[cluster + 1], key, locals_, profiles, units, matches,
+                        attributes, allocatable_of, allocatable, there, held,
+                    )  # fmt: skip
+                    count_held(
+                        row - first_row, first, position_starts[cluster + 1], key, locals_, attributes, allocatable_of,
+                        allocatable, holders, at_local, held,
+                    )  # fmt: skip
+                counted = False
                 others = term_skews[term] * (n_domains - 1)
                 if step < n_terms:
                     hold_domains(
@@ -204,15 +219,17 @@ def credit(
                         attributes, profiles, units, matches, wants, pods, owned, holders, at_local, locals_, lefts,
                         allocatable_of, allocatable, missing, credited, held,
                     )  # fmt: skip
+                if n_terms > 1 and step < n_terms:
+                    continue
                 for local in range(local_starts[cluster], local_starts[cluster + 1]):
                     value = attributes[key, locals_[local]]
                     if value >= 0 and there[value]:
                         there[value] = 0
-                        if (n_terms == 1 or step >= n_terms) and is_lean(
-                            row, value, others, n_domains, wants, pods, held
-                        ):
+                        if is_lean(row, value, others, n_domains, wants, pods, held):
                             lean[n_lean, 0], lean[n_lean, 1], lean[n_lean, 2] = row, term - first_term, value
                             n_lean += 1
+            if n_terms > 0:
+                forget_domains(local_starts[cluster], local_starts[cluster + 1], key, locals_, attributes, there)
         cursors[cluster] = stop + 1
         if not is_gang:
             continue
@@ -294,8 +311,9 @@ def credit(
 
         # What it claims there: its own machines, those being created for it, then any.
         claim_own(
-            gang, gang - first_row, first, own_of[gang], own_heads, own_followers, key, chosen, attributes, profiles,
-            units, matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited,
+            gang, gang - first_row, first, own_of[gang], own_heads, own_followers, key, chosen, -1, attributes,
+            profiles, units, matches, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing,
+            credited, held,
         )  # fmt: skip
         if segment >= 0:
             start = seg_starts[segment]
