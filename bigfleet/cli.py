@@ -2,6 +2,7 @@
 
 import sys
 
+from bigfleet.commandline import end
 from bigfleet.dispatch import Process, Tool, dispatch, keep_out
 
 PROCESSES = {
@@ -32,7 +33,7 @@ TOOLS = {"certs": Tool("creates a CA, issues identities, inspects certificates",
 
 def main() -> None:
     keep_out("rich")  # structlog would import it to colour a terminal: 50 ms and 5 MB of every process
-    dispatch("bigfleet", PROCESSES, sys.argv[1:], TOOLS)
+    end("bigfleet", lambda: dispatch("bigfleet", PROCESSES, sys.argv[1:], TOOLS))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from bigfleet.commandline import refuse, show_version
 from bigfleet.flags import parse_options
 
 
@@ -43,18 +44,19 @@ def dispatch(
     arguments: Sequence[str],
     tools: Mapping[str, Tool] = MappingProxyType({}),
 ) -> None:
-    """Run what the first argument names; exits with 2 and the list of them otherwise."""
+    """Run what the first argument names; exits with 2 where it names nothing."""
     commands: dict[str, Process | Tool] = {**processes, **tools}
-    if not arguments or arguments[0] not in commands:
-        asked_for_help = bool(arguments) and arguments[0] in ("-h", "--help")
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help"):
         width = max(len(name) for name in commands)
         menu = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in commands.items())
-        stream = sys.stdout if asked_for_help else sys.stderr
-        if arguments and not asked_for_help:
-            stream.write(f"{program}: there is no command {arguments[0]!r}\n")
+        stream = sys.stdout if arguments else sys.stderr
         stream.write(f"usage: {program} COMMAND [--flags]\n\ncommands:\n{menu}\n")
-        sys.exit(0 if asked_for_help else 2)
-    name, *rest = arguments
+        sys.exit(0 if arguments else 2)
+    if name == "--version":
+        show_version(program)
+    if name not in commands:
+        refuse(program, f"there is no command {name!r}", commands, name)
     if name in tools:
         sys.exit(importlib.import_module(tools[name].module).main(rest))
     process = processes[name]

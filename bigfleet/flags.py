@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bigfleet.commandline import Parser
+
 T = TypeVar("T")
 
 
 def parse_options(options: type[T], program: str, arguments: Sequence[str]) -> T:
-    """Options from the command line; prints usage and exits with 2 when they make no sense."""
-    parser = argparse.ArgumentParser(program, description=inspect.getdoc(options), allow_abbrev=False)
+    """Options from the command line; says what is wrong and exits with 2 when they make no sense."""
+    parser = Parser(program, description=inspect.getdoc(options))
     _add_flags(parser, options, prefix="")
     given = vars(parser.parse_args(arguments))
     try:

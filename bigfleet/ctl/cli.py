@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bigfleet.commandline import Parser, end
 from bigfleet.ctl.flags import add_flags
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _LISTINGS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    end("bigfleetctl", lambda: run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -41,9 +42,6 @@ def run(arguments: Sequence[str]) -> int:
     except CtlError as error:
         sys.stderr.write(f"bigfleetctl: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return error.exit_code
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 (the reader has seen enough; nothing is left to flush)
-        return 0
     except KeyboardInterrupt:
         return _INTERRUPTED
     return 0
@@ -60,36 +58,34 @@ async def _run(options: argparse.Namespace) -> None:
     listing = await (command(options) if options.offline else command(connection_of(options), options))
     if listing is not None:
         listing.show(options.output, headers=not options.no_headers)
-    sys.stdout.flush()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     # Every command takes the connection's flags, before or after its name.
-    shared = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    shared = Parser(add_help=False)
     add_flags(shared, repeated=True)
-    parser = argparse.ArgumentParser(
-        "bigfleetctl", description="Looks into BigFleet and changes what its coordinators keep.", allow_abbrev=False
-    )
+    parser = Parser("bigfleetctl", description="Looks into BigFleet and changes what its coordinators keep.")
+    parser.tell_version()
     add_flags(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(
-        where: "argparse._SubParsersAction[argparse.ArgumentParser]",
+        where: "argparse._SubParsersAction[Parser]",
         name: str,
         command: tuple[str, str],
         text: str,
         offline: bool = False,
-    ) -> argparse.ArgumentParser:
-        sub = where.add_parser(name, help=text, description=text, parents=[shared], allow_abbrev=False)
+    ) -> Parser:
+        sub = where.add_parser(name, help=text, description=text, parents=[shared])
         sub.set_defaults(command=command, offline=offline, output="table", no_headers=False)
         return sub
 
-    def listed(sub: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    def listed(sub: Parser) -> Parser:
         sub.add_argument("-o", "--output", choices=_FORMATS, default="table", help="default: table")
         sub.add_argument("--no-headers", action="store_true", help="of a table")
         return sub
 
-    get = commands.add_parser("get", help="kubectl's way to say list-…", allow_abbrev=False)
+    get = commands.add_parser("get", help="kubectl's way to say list-…")
     resources = get.add_subparsers(required=True, metavar="RESOURCE")
     for name, (function, text) in _LISTINGS.items():
         for where, called in ((commands, f"list-{name}"), (resources, name)):
@@ -115,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = add(commands, "remove-shard", ("fleet", "remove"), "forget a shard and all its domains")
     sub.add_argument("--shard", required=True)
 
-    snapshot = commands.add_parser("snapshot", help="save or restore the coordinators' state", allow_abbrev=False)
+    snapshot = commands.add_parser("snapshot", help="save or restore the coordinators' state")
     snapshots = snapshot.add_subparsers(required=True, metavar="COMMAND")
     sub = add(snapshots, "save", ("snapshots", "save"), "copy the state of the running leader into FILE")
     sub.add_argument("file", type=Path, metavar="FILE")
@@ -130,12 +126,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_inspection(parser: argparse.ArgumentParser) -> None:
+def _add_inspection(parser: Parser) -> None:
     parser.add_argument("--shard-addr", metavar="HOST:PORT", help="ask this shard, without any coordinator")
     parser.add_argument("--limit", type=int, default=0, help="rows of each shard at most; 0: all (default)")
 
 
-def _add_domain(parser: argparse.ArgumentParser) -> None:
+def _add_domain(parser: Parser) -> None:
     parser.add_argument("--key", required=True, help="e.g. topology.kubernetes.io/zone")
     parser.add_argument("--value", required=True, help="e.g. zone-a")
 

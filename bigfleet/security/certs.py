@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from bigfleet.commandline import Parser, is_of_output
 from bigfleet.security.authority import CA_KEY, Authority
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, IdentityFiles
 from bigfleet.security.identity import Identity, InvalidIdentity, identity_of
@@ -39,19 +40,19 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"bigfleet certs: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return _USAGE
     except OSError as error:
+        if is_of_output(error):
+            raise
         sys.stderr.write(f"bigfleet certs: {error.filename}: {error.strerror}\n")
         return _USAGE
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "bigfleet certs", description="Certificates for BigFleet's mutual TLS.", allow_abbrev=False
-    )
+def _parser() -> Parser:
+    parser = Parser("bigfleet certs", description="Certificates for BigFleet's mutual TLS.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, command: object, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    def add(name: str, command: object, text: str) -> Parser:
+        sub = commands.add_parser(name, help=text, description=text)
         sub.set_defaults(command=command)
         return sub
 

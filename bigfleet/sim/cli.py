@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bigfleet.commandline import Parser, end
 from bigfleet.sim.coded import CODED
 from bigfleet.sim.play import Played, descriptions, is_file, play
 from bigfleet.sim.reading import SHIPPED, ScenarioError
@@ -19,7 +20,7 @@ _PROGRESS_SECONDS = 2.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    end("fauxctl", lambda: run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -30,25 +31,19 @@ def run(arguments: Sequence[str]) -> int:
     except ScenarioError as error:
         _say(f"fauxctl: {error}")
         return _USAGE
-    except BrokenPipeError:
-        return _OK  # the reader has seen enough
-    except OSError as error:  # a file's own errors have been told with its name: this is stdout
-        _say(f"fauxctl: the output cannot be written: {error.strerror}")
-        return _USAGE
     except KeyboardInterrupt:
         _say("fauxctl: interrupted")
         return 130
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "fauxctl", description="Replays fleets against the real decision engine, in virtual time.", allow_abbrev=False
-    )
+def _parser() -> Parser:
+    parser = Parser("fauxctl", description="Replays fleets against the real decision engine, in virtual time.")
+    parser.tell_version()
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, command: object, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    def add(name: str, command: object, text: str) -> Parser:
+        sub = commands.add_parser(name, help=text, description=text)
         sub.set_defaults(command=command)
         return sub
 

@@ -1,6 +1,5 @@
 """All commands under one name, and the one place where an error becomes a sentence and an exit code."""
 
-import errno
 import io
 import os
 import signal
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 
 import typer
 
+from bigfleet.commandline import end
 from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
 from scaletest.cli.evidence import check, replay
 from scaletest.cli.host import host_app
@@ -67,16 +67,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no × shows ? instead of a traceback
+    end("scaletest-runner", _run)
+
+
+def _run() -> int:
     try:
         with _ended_by_signals():
             app(standalone_mode=True)
-            sys.stdout.flush()
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        sys.exit("scaletest-runner: the output cannot be written: no space left")
     except ScaletestError as error:
         typer.echo(f"scaletest-runner: {error.message}", err=True)
         if error.hint:
             typer.echo(f"hint: {error.hint}", err=True)
-        sys.exit(error.exit_code)
+        return error.exit_code
+    return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bigfleet.commandline import show_version
 from scaletest.cli.arguments import (
     DurationOption,
     MaxCostOption,
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[2]
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        show_version("scaletest-runner")
+
+
 def run(
     context: typer.Context,
     profile: ProfileOption = "",
@@ -66,6 +72,9 @@ def run(
     display: Annotated[
         str, typer.Option("--display", help="live, plain or json; default: live on a terminal, else plain.")
     ] = "",
+    version: Annotated[  # noqa: ARG001 (its callback ends the program)
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show it and exit.")
+    ] = False,
 ) -> None:
     """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
     if context.invoked_subcommand:

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from bigfleet.commandline import end
 from bigfleet.dispatch import Process, dispatch, keep_out
 
 PROCESSES = {
@@ -33,7 +34,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # aiohttp reads every public CA when it is imported: 2 MB, and nobody here trusts any but the run's own.
     os.environ.setdefault("SSL_CERT_FILE", os.devnull)
-    dispatch("scaletest-cluster", PROCESSES, sys.argv[1:])
+    end("scaletest-cluster", lambda: dispatch("scaletest-cluster", PROCESSES, sys.argv[1:]))
 
 
 if __name__ == "__main__":
