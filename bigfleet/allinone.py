@@ -1,8 +1,10 @@
 """`bigfleet all-in-one`: a coordinator, a shard and a fake provider side by side, for a laptop."""
 
 import asyncio
+import ipaddress
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,6 +29,7 @@ _CA_LIFETIME = timedelta(days=3650)
 _RENEW_SECONDS = LEAF_LIFETIME.total_seconds() / 3
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
+_LAST_PORT = 65_535
 
 _SMALL = {
     "instanceType": "m6i.xlarge",
@@ -57,13 +60,20 @@ log = structlog.get_logger(__name__)
 
 
 class CannotStart(Exception):
-    """Something that is needed is missing, or a part ended."""
+    """Something that is needed is missing, or somebody else's."""
 
-    exit_code = 1
+    exit_code = 2
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class PartEnded(Exception):
+    """One of the parts is no more, so none is."""
+
+    exit_code = 1
+    hint = "its last words are above"
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class AllInOneOptions:
     data_dir: Path = Path("bigfleet-data")
     """State, certificates and the default fleet; the next start goes on from it."""
     host: str = "127.0.0.1"
-    """What everything listens on."""
+    """What everything listens on: an IPv4 address of this machine."""
     shard_port: int = 7780
     coordinator_port: int = 7790
     """Its etcd takes the next two."""
@@ -90,6 +100,11 @@ class AllInOneOptions:
     """Without any TLS, and so without any check of who calls."""
 
     def __post_init__(self) -> None:
+        try:
+            ipaddress.IPv4Address(self.host)
+        except ValueError as error:
+            raise ValueError(f"--host: {self.host!r} is not an IPv4 address") from error
+        self._check_ports()
         for name in self.cluster:
             if name in _OUR_NAMES:
                 raise ValueError(f"--cluster {name}: that is the name of a part of the fleet")
@@ -97,6 +112,26 @@ class AllInOneOptions:
                 Identity("cluster", name)
             except InvalidIdentity as error:
                 raise ValueError(f"--cluster: {error}") from error
+
+    @property
+    def listeners(self) -> dict[str, int]:
+        """Every port that something listens at, by what it is."""
+        ports: dict[str, int] = {}
+        for part in ("shard", "coordinator", "provider"):
+            port = ports[f"the {part} (--{part}-port)"] = getattr(self, f"{part}_port")
+            ports[f"the {part}'s metrics (--{part}-port with --metrics-offset)"] = port + self.metrics_offset
+        for number, who in enumerate(("peers", "client"), start=1):
+            ports[f"etcd's {who} (--coordinator-port + {number})"] = self.coordinator_port + number
+        return ports
+
+    def _check_ports(self) -> None:
+        taken: dict[int, str] = {}
+        for what, port in self.listeners.items():
+            if not 0 < port <= _LAST_PORT:
+                raise ValueError(f"{what} would be at {port}, and ports go from 1 to {_LAST_PORT}")
+            if port in taken:
+                raise ValueError(f"{taken[port]} and {what} would both be at port {port}")
+            taken[port] = what
 
     def tls_of(self, name: str) -> Path:
         return self.data_dir / "tls" / name
@@ -109,6 +144,7 @@ async def serve(options: AllInOneOptions) -> None:
             f"there is no {options.etcd_binary!r} here",
             "--etcd-binary PATH; `scaletest-runner tools path etcd` prints one that it has built",
         )
+    check_places(options)
     async with AsyncExitStack() as stack:
         stack.enter_context(held(options.data_dir))
         if not options.plaintext:
@@ -118,6 +154,23 @@ async def serve(options: AllInOneOptions) -> None:
             children[name] = await stack.enter_async_context(_child(name, arguments))
         loops = [_fail_when_it_ends(name, child) for name, child in children.items()]
         await daemon.forever(*loops, _announce(options), _renew(options))
+
+
+def check_places(options: AllInOneOptions) -> None:
+    """Look at what we were given before anything starts: another one's coordinator would answer as if it were ours."""
+    if options.fleet:
+        from bigfleet.provider.seed import read_fleet
+
+        read_fleet(options.fleet)
+    for what, port in options.listeners.items():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((options.host, port))
+                probe.listen()
+            except OSError as error:
+                hint = "`ss -ltnp` shows who listens where; --host and the --…-port flags choose other places"
+                raise CannotStart(f"{what} cannot listen at {options.host}:{port}: {error.strerror}", hint) from error
 
 
 def commands(options: AllInOneOptions) -> dict[str, list[str]]:
@@ -196,7 +249,7 @@ async def _child(name: str, arguments: list[str]) -> AsyncIterator[asyncio.subpr
 
 
 async def _fail_when_it_ends(name: str, process: asyncio.subprocess.Process) -> None:
-    raise CannotStart(f"the {name} ended with {await process.wait()}", "its last words are above")
+    raise PartEnded(f"the {name} ended with {await process.wait()}")
 
 
 async def _announce(options: AllInOneOptions) -> None:
