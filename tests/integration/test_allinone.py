@@ -24,7 +24,9 @@ def consecutive_ports() -> int:
     return next(port for port in iter(lambda: free_ports(1)[0], 0) if port < 60_000)
 
 
-async def test_one_command_makes_a_fleet_that_answers(tmp_path: Path, etcd_tools: toolchain.Toolchain) -> None:
+async def test_one_command_makes_a_fleet_that_answers(
+    tmp_path: Path, etcd_tools: toolchain.Toolchain, capfd: pytest.CaptureFixture[str]
+) -> None:
     (shard, provider), coordinator = free_ports(2), consecutive_ports()
     process = await asyncio.create_subprocess_exec(
         *dying_with_us([sys.executable, "-m", "bigfleet.cli", "all-in-one"]),
@@ -56,6 +58,7 @@ async def test_one_command_makes_a_fleet_that_answers(tmp_path: Path, etcd_tools
         async with asyncio.timeout(30):
             assert await process.wait() == 0
         assert not [pid for pid in everything if Path(f"/proc/{pid}").exists()]
+        assert '"level":"error"' not in capfd.readouterr().err, "a clean stop is a quiet one"
         assert any((tmp_path / "provider").iterdir()), "the provider's machines are remembered too"
     finally:
         if process.returncode is None:
