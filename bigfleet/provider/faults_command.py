@@ -56,9 +56,9 @@ class FaultsOptions:
     """Configured machines that are gone for good, per second and machine."""
     strike: Literal["lose", "vanish", "interrupt"] | None = None
     """Take machines away at once: Failed, gone for good, or SPOT that is taken back."""
-    count: int = 1
-    """How many machines a strike takes."""
-    share: float = 0.0
+    count: int | None = None
+    """How many machines a strike takes; None: all that --machine names, else one."""
+    share: float | None = None
     """Which part of the matching machines it takes instead."""
     zone: tuple[str, ...] = ()
     """A strike takes machines of these zones only."""
@@ -69,6 +69,18 @@ class FaultsOptions:
 
     def __post_init__(self) -> None:
         check_choice(self.tls_dir, self.plaintext)
+        if self.slow_factor is not None and not self.slow_factor > 0:
+            raise ValueError(f"--slow-factor {self.slow_factor:g}: it must be above 0")
+        if not self.strike:
+            for name in ("count", "share", "zone", "cluster", "machine"):
+                if getattr(self, name):
+                    raise ValueError(f"--{name} says what a strike takes: --strike is missing")
+        if self.count is not None and self.share is not None:
+            raise ValueError("--count and --share: which one?")
+        if self.count is not None and self.count < 1:
+            raise ValueError(f"--count {self.count}: a strike takes one machine at least")
+        if self.share is not None and not 0 < self.share <= 1:
+            raise ValueError(f"--share {self.share:g}: it must be above 0, and 1 at most")
 
 
 async def run(options: FaultsOptions) -> None:
@@ -110,8 +122,8 @@ def merged(settings: pb.FaultSettings, options: FaultsOptions) -> pb.FaultSettin
 def _strike(options: FaultsOptions) -> pb.StrikeRequest:
     return pb.StrikeRequest(
         kind=_STRIKES[options.strike or "lose"],
-        count=0 if options.share else options.count,
-        share=options.share,
+        count=0 if options.share else options.count or len(options.machine) or 1,
+        share=options.share or 0.0,
         zones=options.zone,
         clusters=options.cluster,
         machine_ids=options.machine,

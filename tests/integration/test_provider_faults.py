@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from bigfleet.core.machines import MachineState
+from bigfleet.flags import parse_options
 from bigfleet.provider.faults import Faults
+from bigfleet.provider.faults_command import FaultsOptions
 from bigfleet.provider.latency import Latency
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
@@ -62,10 +65,30 @@ async def test_faults_are_set_and_taken_back_while_the_provider_runs(tmp_path: P
         await client.create(SPECULATIVE)
         await client.until(SPECULATIVE, S.IDLE)
 
-        code, words = await faults(client, "--slow-factor", "-1")
+        code, words = await faults(client, "--vanish-rate-per-sec", "-1")
         assert code == 1
-        assert "INVALID_ARGUMENT: slow_factor is -1.0" in words
+        assert "INVALID_ARGUMENT: vanish_rate_per_sec is -1.0" in words
         assert (await faults(client, "--strike", "tickle"))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--slow-factor", "0"], "--slow-factor 0: it must be above 0"),
+        (["--count", "3"], "--count says what a strike takes: --strike is missing"),
+        (["--machine", "idle-metal-0"], "--machine says what a strike takes: --strike is missing"),
+        (["--strike", "lose", "--count", "3", "--share", "0.5"], "--count and --share: which one?"),
+        (["--strike", "lose", "--count", "0"], "--count 0: a strike takes one machine at least"),
+        (["--strike", "lose", "--share", "2"], "--share 2: it must be above 0, and 1 at most"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_options(FaultsOptions, "bigfleet faults", ["--target", "127.0.0.1:1", "--plaintext", *arguments])
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
 
 
 async def test_a_slow_provider_is_slow_by_its_factor(tmp_path: Path) -> None:
@@ -93,9 +116,9 @@ async def test_strikes_choose_by_seed_among_the_machines_that_match(tmp_path: Pa
             await client.until_metric(8, "bigfleet_provider_machines", state="Configured")
             cursor = (await client.list()).revision
             _, lost = await faults(client, "--strike", "lose", "--cluster", CLUSTER, "--share", "0.5")
-            _, gone = await faults(
-                client, "--strike", "vanish", "--machine", "two-small-1", "two-small-2", "--count", "9"
-            )
+            code, words = await faults(client, "--strike", "vanish", "--machine", "two-small-1", "two-small-77")
+            assert (code, "NOT_FOUND: there is no machine 'two-small-77': none was struck" in words) == (1, True)
+            _, gone = await faults(client, "--strike", "vanish", "--machine", "two-small-1", "two-small-2")
             choices.append(lost["struck"])
             assert set(gone["struck"]) == {"two-small-1", "two-small-2"}
             delta = await client.list(since_revision=cursor)
