@@ -16,9 +16,14 @@ PROCESSES = {
         "bigfleet.provider.conformance.command",
         "ConformanceOptions",
         "run",
+        for_people=True,
     ),
     "faults": Process(
-        "sets the faults of a running fake provider", "bigfleet.provider.faults_command", "FaultsOptions", "run"
+        "sets the faults of a running fake provider",
+        "bigfleet.provider.faults_command",
+        "FaultsOptions",
+        "run",
+        for_people=True,
     ),
     "issuer": Process("signs the certificates of a run's pods", "bigfleet.security.issuer", "IssuerOptions"),
     "enroll": Process(

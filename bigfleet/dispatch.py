@@ -1,6 +1,7 @@
 """`program COMMAND --flags`: picks a process by name and runs it with its own options, importing nothing else."""
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ class Process:
     options: str
     function: str = "serve"
     before: str = ""
+    for_people: bool = False
+    """What it says is read as it comes: gRPC's own log lines about servers that do not answer stay out of it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ def dispatch(
     if name in tools:
         sys.exit(importlib.import_module(tools[name].module).main(rest))
     process = processes[name]
+    if process.for_people:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC reads it when it is imported
     module = importlib.import_module(process.module)
     options = parse_options(getattr(module, process.options), f"{program} {name}", rest)
     prepared = [getattr(module, process.before)(options)] if process.before else []

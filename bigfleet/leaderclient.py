@@ -6,7 +6,6 @@ CoordinatorError
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
+from bigfleet.reach import trouble_with
 from bigfleet.security.credentials import Redialled
 from bigfleet.security.files import IdentityPaths
 
@@ -23,7 +23,6 @@ LEADER_HEADER = "bigfleet-leader"
 _DOES_NOT_LEAD = "does not lead"
 _CONNECT_SECONDS = 2.0
 _WHY_SECONDS = 0.2
-_PREAMBLE = re.compile(r"^failed to connect to all addresses; last error: \w+: (ipv[46]:\S+: )?")
 _TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
@@ -78,7 +77,8 @@ class LeaderClient:
                 continue
             dialled = self._dialled(address)
             if not await _connected(dialled, min(timeout, _CONNECT_SECONDS)):
-                tried[address] = await _why_not(dialled)
+                trouble = await trouble_with(dialled, _WHY_SECONDS)
+                tried[address] = f"does not answer: {trouble}" if trouble else "answers too late"
                 continue
             try:
                 answer = await getattr(coordinator_pb2_grpc.CoordinatorStub(dialled), method)(request, timeout=timeout)
@@ -120,15 +120,6 @@ async def _connected(dialled: grpc.aio.Channel, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-async def _why_not(dialled: grpc.aio.Channel) -> str:
-    """What keeps us from connecting, in gRPC's words: only a call is told."""
-    try:
-        await dialled.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)(b"", timeout=_WHY_SECONDS)
-    except grpc.aio.AioRpcError as error:
-        return f"does not answer: {_PREAMBLE.sub('', error.details() or error.code().name)}"
-    return "answers too late"
 
 
 def _hint(error: grpc.aio.AioRpcError) -> str:

@@ -7,6 +7,7 @@ CtlError              exit code 1
 import grpc
 
 from bigfleet.leaderclient import CoordinatorError, Unclear
+from bigfleet.reach import tls_hint
 
 
 class CtlError(Exception):
@@ -43,11 +44,8 @@ def from_coordinators(error: CoordinatorError) -> CtlError:
     tried = "".join(f"\n  {address} {what}" for address, what in error.tried.items())
     if isinstance(error, Unclear):
         return CtlError(f"{error}: the change was made, or was not{tried}", "look with a list- command, then ask again")
-    words = tried.lower()
-    if "does not lead" in words:
+    if "does not lead" in tried:
         hint = "is the leader one of your --coordinator addresses? With two of three coordinators down nobody can lead"
-    elif any(word in words for word in ("ssl", "handshake", "certificate", "socket closed")):
-        hint = "the two ends do not agree on TLS: check --tls-dir with `bigfleet certs inspect`, or --plaintext"
     else:
-        hint = "--coordinator HOST:PORT[,…] or BIGFLEET_COORDINATOR says where the coordinators are"
+        hint = tls_hint(tried) or "--coordinator HOST:PORT[,…] or BIGFLEET_COORDINATOR says where the coordinators are"
     return CtlError(f"{error}{tried}", hint)

@@ -10,7 +10,7 @@ from typing import Any
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.conformance.client import Answer, Client, Token
 from bigfleet.provider.conformance.joining import Joining
-from bigfleet.provider.conformance.verdicts import Broken, NotApplicable, Unjudged, Verdict
+from bigfleet.provider.conformance.verdicts import Broken, Gone, NotApplicable, Unjudged, Verdict
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.25
@@ -184,6 +184,8 @@ class Bench:
                 if await self._brought(machine_id, state):
                     return machine_id
                 reason = f"the provider does not delete {machine_id}"
+            except Gone:
+                raise
             except Verdict as verdict:
                 reason = self._spoilt[machine_id] = str(verdict)
         raise Unjudged(f"no machine could be brought to {state.name}: {reason}")

@@ -1,4 +1,4 @@
-"""The six RPCs as checks call them: never an exception for an answer, and a record of what was said."""
+"""The six RPCs as checks call them: never an exception for an answer, one for none, and a record of what was said."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from google.protobuf.message import Message
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
-from bigfleet.provider.conformance.verdicts import Broken
+from bigfleet.provider.conformance.verdicts import Broken, Gone
+from bigfleet.reach import trouble_with, words_of
 
 _REMEMBERED = 6
 _LONGEST_VALUE = 60
@@ -79,6 +80,7 @@ class Client:
     """One provider. `token` is what calls carry that are given none."""
 
     def __init__(self, channel: grpc.aio.Channel, call_seconds: float) -> None:
+        self._channel = channel
         self._stub = provider_pb2_grpc.CapacityProviderStub(channel)
         self._call_seconds = call_seconds
         # What was said, and how often in a row.
@@ -123,6 +125,8 @@ class Client:
         try:
             message = await getattr(self._stub, rpc)(request, timeout=self._call_seconds)
         except grpc.aio.AioRpcError as error:
+            if lost := await self._lost(error):
+                raise Gone(f"the provider went away during {call}: {lost}") from error
             answer = Answer(call, error.code(), (error.details() or "")[:300])
         else:
             answer = Answer(call, grpc.StatusCode.OK, "", message)
@@ -131,6 +135,15 @@ class Client:
             times += self._said.pop()[1]
         self._said.append((line, times))
         return answer
+
+    async def _lost(self, error: grpc.aio.AioRpcError) -> str:
+        """Why this is no answer of the provider's; nothing if it is one, however late."""
+        if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            return ""
+        if self._channel.get_state() is not grpc.ChannelConnectivity.READY:
+            return words_of(error)
+        # Connected, and too late or UNAVAILABLE in the provider's own words: unless nothing at all is answered.
+        return await trouble_with(self._channel, self._call_seconds)
 
 
 def _stamp(token: Token) -> dict[str, Any]:

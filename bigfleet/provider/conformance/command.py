@@ -2,24 +2,29 @@
 
 import asyncio
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import grpc
 
+from bigfleet.commandline import lose_output
 from bigfleet.files import write_file
 from bigfleet.provider.conformance import report as reports
 from bigfleet.provider.conformance.bench import Bench, Limits
 from bigfleet.provider.conformance.client import Client
 from bigfleet.provider.conformance.joining import joining
-from bigfleet.provider.conformance.suite import chosen, judge
-from bigfleet.provider.conformance.verdicts import Outcome, Report, Result, Verdict
+from bigfleet.provider.conformance.suite import chosen, judge, not_made
+from bigfleet.provider.conformance.verdicts import Gone, Outcome, Report, Result, Verdict
+from bigfleet.reach import tls_hint, trouble_with
 from bigfleet.security import channel
 from bigfleet.security.choice import check_choice
+from bigfleet.security.files import IdentityFiles
+from bigfleet.security.identity import Identity, InvalidIdentity
 
 _CONNECT_SECONDS = 5.0
+_WHY_SECONDS = 1.0
 
 
 class NotConformant(Exception):
@@ -48,8 +53,8 @@ class Interrupted(Exception):
 class ConformanceOptions:
     """Checks whether a provider keeps the contract. It moves free machines and puts them back as they were.
 
-    Exit codes: 0 every check passed, 1 a check failed, 2 wrong use, 5 the provider is out of reach or a check could
-    not be judged, 130 interrupted: machines are put back then too, unless a second signal comes.
+    Exit codes: 0 every check passed, 1 a check failed, 2 wrong use, 5 the provider is out of reach, went away or a
+    check could not be judged, 130 interrupted: machines are put back then too, unless a second signal comes.
     """
 
     target: str = ""
@@ -87,8 +92,19 @@ class ConformanceOptions:
         if self.junit and (self.junit.is_dir() or not self.junit.parent.is_dir()):
             raise ValueError(f"--junit {self.junit}: there is no folder {self.junit.parent}, or it is one itself")
         check_choice(self.tls_dir, self.plaintext)
-        if self.tls_dir and not self.shard_id:
+        if self.tls_dir:
+            self._check_identity(self.tls_dir)
+
+    def _check_identity(self, tls_dir: Path) -> None:
+        """A provider is right to refuse the tokens of somebody else, and would be blamed for it."""
+        if not self.shard_id:
             raise ValueError("--tls-dir needs --shard-id, the name of its identity")
+        try:
+            shown = IdentityFiles.read(tls_dir).identity
+        except (OSError, InvalidIdentity) as error:
+            raise ValueError(f"--tls-dir {tls_dir}: {error}") from error
+        if shown != Identity("shard", self.shard_id):
+            raise ValueError(f"--tls-dir {tls_dir} is for {shown}, and --shard-id {self.shard_id} is another")
 
 
 async def run(options: ConformanceOptions) -> None:
@@ -100,27 +116,34 @@ async def run(options: ConformanceOptions) -> None:
         report = await conformance(options)
     except asyncio.CancelledError:
         raise Interrupted("interrupted; machines may not be as they were") from None
-    if options.output == "json":
-        sys.stdout.write(reports.as_json(report).decode() + "\n")
-    else:
-        sys.stdout.write(f"\n{reports.closing(report)}\n")
-    sys.stdout.flush()
     if options.junit:
         write_file(options.junit, reports.as_junit(report), mode=0o644)
+    shown = reports.as_json(report).decode() if options.output == "json" else f"\n{reports.closing(report)}"
+    lost = _write(f"{shown}\n")
     if (missing := len(chosen(options.only)) - len(report.results)) > 0:
         raise Interrupted(f"interrupted: {missing} checks were not made")
     if failed := report.count(Outcome.FAILED):
-        raise NotConformant(f"{failed} of {len(report.results)} checks failed")
+        cut_short = f"; the suite did not come to its end: {report.trouble}" if report.trouble else ""
+        raise NotConformant(f"{failed} of {len(report.results)} checks failed{cut_short}")
     if unjudged := report.count(Outcome.UNJUDGED):
-        raise NotJudged(f"{unjudged} of {len(report.results)} checks could not be judged")
+        sentence = f"{unjudged} of {len(report.results)} checks could not be judged"
+        hint = tls_hint(report.trouble) if unjudged == len(report.results) else ""
+        raise NotJudged(f"{sentence}: {report.trouble}" if report.trouble else sentence, hint)
+    if lost:
+        raise NotJudged(lost)
 
 
 async def conformance(options: ConformanceOptions) -> Report:
-    """Run the suite; in text, each check is shown when it ends."""
+    """Run the suite; in text, each check is shown when it ends. What it cannot come to is not judged."""
+    checks = chosen(options.only)
     results: list[Result] = []
+    trouble = ""
     async with AsyncExitStack() as stack:
         provider = await stack.enter_async_context(channel(options.target, options.tls_dir, "provider"))
-        await _reached(provider, options.target)
+        try:
+            await _reached(provider, options.target)
+        except Gone as gone:
+            return Report(options.target, not_made(checks, str(gone)), [], [], str(gone))
         nodes = provider
         if options.phone_home_tls_dir:
             nodes = channel(options.target, options.phone_home_tls_dir, "provider")
@@ -128,32 +151,43 @@ async def conformance(options: ConformanceOptions) -> Report:
         phone = await stack.enter_async_context(joining(nodes, options.cluster, options.limits.call_seconds))
         client = Client(provider, options.limits.call_seconds)
         bench = Bench(client, options.limits, options.cluster, phone, options.shard_id if options.tls_dir else "")
-        try:
-            await bench.survey()
-        except Verdict as verdict:
-            raise NotJudged(str(verdict)) from verdict
-        checks = chosen(options.only)
         seconds = (options.check_seconds, options.deadline_seconds)
         try:
+            await bench.survey()
             async for result in judge(bench, checks, check_seconds=seconds[0], deadline_seconds=seconds[1]):
                 results.append(result)
-                if options.output == "text":
-                    sys.stdout.write(reports.line(result) + "\n")
-                    sys.stdout.flush()
+                if options.output == "text" and (trouble := _write(reports.line(result) + "\n")):
+                    break
+        except Verdict as verdict:
+            trouble = str(verdict)
+            with suppress(Gone):  # one that was restarted takes its machines back
+                await _reached(provider, options.target)
         except asyncio.CancelledError:  # one signal ends the checks; what they moved goes back all the same
             if task := asyncio.current_task():
                 task.uncancel()
             sys.stderr.write("interrupted: putting the machines back; a second time leaves them as they are\n")
         leftovers = await bench.restore()
-    return Report(options.target, results, bench.used, leftovers)
+    if trouble:
+        results += not_made(checks[len(results) :], trouble)
+    return Report(options.target, results, bench.used, leftovers, trouble)
 
 
 async def _reached(provider: grpc.aio.Channel, target: str) -> None:
+    """Raises Gone."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             await provider.channel_ready()
     except TimeoutError:
-        raise NotJudged(
-            f"nothing answers at {target} after {_CONNECT_SECONDS:g} s",
-            "is the provider running, and does it speak TLS as this command does?",
-        ) from None
+        why = await trouble_with(provider, _WHY_SECONDS) or "it came too late"
+        raise Gone(f"nothing answers at {target} after {_CONNECT_SECONDS:g} s: {why}") from None
+
+
+def _write(text: str) -> str:
+    """Why stdout does not take it, if it does not; then it takes nothing more."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        lose_output()
+        return f"the output cannot be written: {error.strerror}"
+    return ""

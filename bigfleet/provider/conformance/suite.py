@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass
 
 from bigfleet.provider.conformance.bench import Bench
-from bigfleet.provider.conformance.verdicts import Outcome, Result, Unjudged, Verdict
+from bigfleet.provider.conformance.verdicts import Gone, Outcome, Result, Unjudged, Verdict
 
 # In the order in which they run: cheap looks first.
 AREAS = ("fields", "listing", "errors", "lifecycle", "idempotency", "fencing", "concurrency", "metadata")
@@ -57,12 +57,16 @@ def chosen(only: Collection[str]) -> list[Check]:
 async def judge(
     bench: Bench, checks: Sequence[Check], *, check_seconds: float, deadline_seconds: float
 ) -> AsyncIterator[Result]:
-    """Run the checks; a check that outlives its time is not judged, nor is one that comes after the deadline."""
+    """Run the checks; a check that outlives its time is not judged, nor is one that comes after the deadline.
+
+    Raises Gone after the check in which the provider went away.
+    """
     end = time.monotonic() + deadline_seconds
     for entry in checks:
         bench.client.recall()
         started = time.monotonic()
         outcome, reason = Outcome.PASSED, ""
+        gone: Gone | None = None
         try:
             if started >= end:
                 raise Unjudged(f"the suite's {deadline_seconds:g} s were over")
@@ -70,6 +74,7 @@ async def judge(
                 await entry.work(bench)
         except Verdict as verdict:
             outcome, reason = verdict.outcome, str(verdict)
+            gone = verdict if isinstance(verdict, Gone) else None
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -79,3 +84,12 @@ async def judge(
             outcome, reason = Outcome.UNJUDGED, f"the check itself broke: {type(error).__name__}: {error}"
         seconds = time.monotonic() - started
         yield Result(entry.name, entry.area, entry.rule, outcome, seconds, reason, bench.client.recall())
+        if gone:
+            raise gone
+
+
+def not_made(checks: Sequence[Check], reason: str) -> list[Result]:
+    """The verdicts on checks that nobody has begun."""
+    return [
+        Result(entry.name, entry.area, entry.rule, Outcome.UNJUDGED, 0.0, f"not made: {reason}") for entry in checks
+    ]

@@ -4,6 +4,7 @@ Verdict             what a check raises instead of passing
 ├── Broken          the provider breaks the rule: exit code 1
 ├── NotApplicable   the rule does not concern this provider or this connection: no blame, exit code 0
 └── Unjudged        nobody can tell, for a reason that lies elsewhere: exit code 5
+    └── Gone        the provider does not answer: no check that comes after can be judged either
 """
 
 from dataclasses import dataclass, field
@@ -37,6 +38,10 @@ class Unjudged(Verdict):
     outcome = Outcome.UNJUDGED
 
 
+class Gone(Unjudged):
+    """Not a single answer, whatever is asked."""
+
+
 @dataclass(frozen=True)
 class Result:
     """One check, judged."""
@@ -61,6 +66,8 @@ class Report:
     """Ids of the machines that the suite has moved."""
     leftovers: list[str]
     """What could not be put back as it was found, one sentence each."""
+    trouble: str = ""
+    """What kept the suite from its last checks."""
 
     def count(self, outcome: Outcome) -> int:
         return sum(result.outcome is outcome for result in self.results)
