@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
-from bigfleet.reach import trouble_with
+from bigfleet.reach import is_a_stranger, trouble_with
 from bigfleet.security.credentials import Redialled
 from bigfleet.security.files import IdentityPaths
 
@@ -21,6 +21,7 @@ NOT_LEADER = "not leader"
 LEADER_HEADER = "bigfleet-leader"
 
 _DOES_NOT_LEAD = "does not lead"
+_STRANGER = "does not answer as a coordinator"
 _CONNECT_SECONDS = 2.0
 _WHY_SECONDS = 0.2
 _TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
@@ -39,6 +40,11 @@ class NoLeader(CoordinatorError):
     def may_pass(self) -> bool:
         """Somebody answered that it does not lead: an election ends, so asking again soon is worth it."""
         return any(what.startswith(_DOES_NOT_LEAD) for what in self.tried.values())
+
+    @property
+    def only_strangers(self) -> bool:
+        """Whoever answers, at every address, is no coordinator."""
+        return all(what.startswith(_STRANGER) for what in self.tried.values())
 
 
 class Unclear(CoordinatorError):
@@ -78,7 +84,8 @@ class LeaderClient:
             dialled = self._dialled(address)
             if not await _connected(dialled, min(timeout, _CONNECT_SECONDS)):
                 trouble = await trouble_with(dialled, _WHY_SECONDS)
-                tried[address] = f"does not answer: {trouble}" if trouble else "answers too late"
+                how = _STRANGER if is_a_stranger(trouble) else "does not answer"
+                tried[address] = f"{how}: {trouble}" if trouble else "answers too late"
                 continue
             try:
                 answer = await getattr(coordinator_pb2_grpc.CoordinatorStub(dialled), method)(request, timeout=timeout)
@@ -89,6 +96,8 @@ class LeaderClient:
                     tried[address] = f"{_DOES_NOT_LEAD}; {hint or 'nobody'} does"
                     if hint and (self._follow_strangers or hint in self._addresses):
                         waiting.insert(0, hint)
+                elif error.code() == grpc.StatusCode.UNIMPLEMENTED:
+                    tried[address] = f"{_STRANGER}: {details}"
                 elif error.code() in _TRANSIENT:
                     tried[address] = f"{error.code().name}: {details}"
                     if not again:

@@ -22,6 +22,11 @@ def words_of(error: grpc.aio.AioRpcError) -> str:
     return _PREAMBLE.sub("", error.details() or error.code().name)
 
 
+def is_a_stranger(words: str) -> bool:
+    """Whether these words say that somebody is there, but not whom we have called."""
+    return any(word in words for word in ("Hostname Verification", "not in peer certificate", "http1.x server"))
+
+
 def tls_hint(words: str) -> str:
     """What to look at, if these words speak of TLS."""
     if any(word in words.lower() for word in ("ssl", "handshake", "certificate", "socket closed")):

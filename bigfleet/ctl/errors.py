@@ -6,7 +6,7 @@ CtlError              exit code 1
 
 import grpc
 
-from bigfleet.leaderclient import CoordinatorError, Unclear
+from bigfleet.leaderclient import CoordinatorError, NoLeader, Unclear
 from bigfleet.reach import tls_hint
 
 
@@ -29,6 +29,7 @@ _HINTS = {
     grpc.StatusCode.UNAVAILABLE: "is it running there, and does it speak TLS as you do?",
     grpc.StatusCode.DEADLINE_EXCEEDED: "--timeout gives it longer",
     grpc.StatusCode.ALREADY_EXISTS: "`bigfleetctl unassign-domain` frees it first",
+    grpc.StatusCode.UNIMPLEMENTED: "is it the right port? Somebody answers there who knows nothing of this",
     grpc.StatusCode.NOT_FOUND: "`bigfleetctl list-shards` shows those that are registered",
 }
 
@@ -36,7 +37,8 @@ _HINTS = {
 def from_rpc(error: grpc.aio.AioRpcError) -> CtlError:
     """An answer of the leader, or of a shard, that is an error."""
     code = error.code()
-    return CtlError(f"{error.details() or code.name} ({code.name})", _HINTS.get(code, ""))
+    kind = UsageError if code == grpc.StatusCode.INVALID_ARGUMENT else CtlError
+    return kind(f"{error.details() or code.name} ({code.name})", _HINTS.get(code, ""))
 
 
 def from_coordinators(error: CoordinatorError) -> CtlError:
@@ -44,8 +46,12 @@ def from_coordinators(error: CoordinatorError) -> CtlError:
     tried = "".join(f"\n  {address} {what}" for address, what in error.tried.items())
     if isinstance(error, Unclear):
         return CtlError(f"{error}: the change was made, or was not{tried}", "look with a list- command, then ask again")
+    where = "--coordinator HOST:PORT[,…] or BIGFLEET_COORDINATOR says where the coordinators are"
+    if isinstance(error, NoLeader) and error.only_strangers:
+        addresses = " or ".join(error.tried)
+        return CtlError(f"nobody at {addresses} answers as a coordinator: is it the coordinator's port?", where)
     if "does not lead" in tried:
         hint = "is the leader one of your --coordinator addresses? With two of three coordinators down nobody can lead"
     else:
-        hint = tls_hint(tried) or "--coordinator HOST:PORT[,…] or BIGFLEET_COORDINATOR says where the coordinators are"
+        hint = tls_hint(tried) or where
     return CtlError(f"{error}{tried}", hint)

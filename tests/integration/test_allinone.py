@@ -41,6 +41,8 @@ async def test_one_command_makes_a_fleet_that_answers(
             return "shard-0" in (await bigfleetctl(*ctl, "list-shards", "-o", "name")).out
 
         await eventually(registered, seconds=60)
+        wrong_port = ("--coordinator", f"127.0.0.1:{shard}", *ctl[2:])
+        assert "is it the coordinator's port?" in (await bigfleetctl(*wrong_port, "list-shards")).err
         impossible = small_need(machines=1)
         async with channel(f"127.0.0.1:{shard}", tmp_path / "tls" / "laptop", "shard") as dialled:
             session = shard_pb2_grpc.ShardStub(dialled).Session()

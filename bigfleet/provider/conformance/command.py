@@ -17,7 +17,7 @@ from bigfleet.provider.conformance.client import Client
 from bigfleet.provider.conformance.joining import joining
 from bigfleet.provider.conformance.suite import chosen, judge, not_made
 from bigfleet.provider.conformance.verdicts import Gone, Outcome, Report, Result, Verdict
-from bigfleet.reach import tls_hint, trouble_with
+from bigfleet.reach import is_a_stranger, tls_hint, trouble_with
 from bigfleet.security import channel
 from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles
@@ -127,8 +127,7 @@ async def run(options: ConformanceOptions) -> None:
         raise NotConformant(f"{failed} of {len(report.results)} checks failed{cut_short}")
     if unjudged := report.count(Outcome.UNJUDGED):
         sentence = f"{unjudged} of {len(report.results)} checks could not be judged"
-        hint = tls_hint(report.trouble) if unjudged == len(report.results) else ""
-        raise NotJudged(f"{sentence}: {report.trouble}" if report.trouble else sentence, hint)
+        raise NotJudged(f"{sentence}: {report.trouble}" if report.trouble else sentence, _hint(report))
     if lost:
         raise NotJudged(lost)
 
@@ -170,6 +169,12 @@ async def conformance(options: ConformanceOptions) -> Report:
     if trouble:
         results += not_made(checks[len(results) :], trouble)
     return Report(options.target, results, bench.used, leftovers, trouble)
+
+
+def _hint(report: Report) -> str:
+    if is_a_stranger(report.trouble):
+        return "somebody is there, but no provider: is it the provider's port?"
+    return tls_hint(report.trouble) if report.count(Outcome.UNJUDGED) == len(report.results) else ""
 
 
 async def _reached(provider: grpc.aio.Channel, target: str) -> None:
