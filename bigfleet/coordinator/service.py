@@ -19,6 +19,7 @@ from bigfleet.coordinator.membership import Standing, readmit
 from bigfleet.coordinator.snapshots import chunks, meta_of
 from bigfleet.coordinator.store import Deposed, Domain, DomainTaken, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
+from bigfleet.core.labels import check_label_key, check_label_value
 from bigfleet.leaderclient import LEADER_HEADER, NOT_LEADER
 from bigfleet.security import require
 
@@ -65,7 +66,10 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 topology_value=request.topology_value,
                 shard_id=request.shard_id,
             )
-            domain = Domain(request.topology_key, request.topology_value)
+            try:
+                domain = Domain(check_label_key(request.topology_key), check_label_value(request.topology_value))
+            except ValueError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no machine has such a label: {error}")
             async with tenure.writing:
                 await tenure.store.assign(domain, request.shard_id)
             tenure.instruct_assign(request.shard_id, domain)

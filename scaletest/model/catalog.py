@@ -1,6 +1,5 @@
 """The catalog of archetypes: what kinds of workloads a run asks for, in which mix (spec/harness.md §4.2)."""
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Literal, Self
@@ -8,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from bigfleet.core import penalty
+from bigfleet.core.labels import MOST_LABEL_CHARACTERS, check_label_key
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.core.vectors import Vector, largest, parse_vector, scaled
 from scaletest.model.base import Document, refuse_all
@@ -19,11 +19,6 @@ STATEFUL = frozenset({"stateful-db", "memory-cache"})
 # Resources that a machine of `density` Pods has plenty of; any other one makes a Pod fill its machine.
 _DIVISIBLE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
-# Kubernetes' rules for labels.
-MOST_LABEL_CHARACTERS, _MOST_DOMAIN_CHARACTERS = 63, 253
-_LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 LabelValue = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$", max_length=MOST_LABEL_CHARACTERS)
@@ -31,25 +26,7 @@ LabelValue = Annotated[
 # Each machine's rack is named after its zone, and is a label's value too.
 ZoneName = Annotated[LabelValue, Field(max_length=MOST_LABEL_CHARACTERS - len("-rack-99"))]
 Weight = Annotated[int, Field(gt=0, le=1_000_000_000)]
-
-
-def _is_a_label_key(key: str) -> str:
-    """What Kubernetes asks of a label's key: a name, and before a slash perhaps a DNS subdomain."""
-    prefix, slash, name = key.rpartition("/")
-    if not _LABEL_NAME.fullmatch(name) or len(name) > MOST_LABEL_CHARACTERS:
-        raise ValueError(
-            f"{name!r} is no name: at most {MOST_LABEL_CHARACTERS} letters, digits, dashes, underscores and dots, "
-            "a letter or digit at both ends"
-        )
-    if slash and (not _SUBDOMAIN.fullmatch(prefix) or len(prefix) > _MOST_DOMAIN_CHARACTERS):
-        raise ValueError(
-            f"{prefix!r} is no DNS subdomain: at most {_MOST_DOMAIN_CHARACTERS} small letters, digits and dashes, "
-            "in parts between dots that start and end with a letter or digit"
-        )
-    return key
-
-
-LabelKey = Annotated[str, AfterValidator(_is_a_label_key)]
+LabelKey = Annotated[str, AfterValidator(check_label_key)]
 
 
 def _is_a_resource(name: str) -> str:
