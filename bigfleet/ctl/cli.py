@@ -115,6 +115,7 @@ def _parser() -> Parser:
     snapshots = snapshot.add_subparsers(required=True, metavar="COMMAND")
     sub = add(snapshots, "save", ("snapshots", "save"), "copy the state of the running leader into FILE")
     sub.add_argument("file", type=Path, metavar="FILE")
+    sub.add_argument("--force", action="store_true", help="put it in the place of a file that is there")
     text = "make a snapshot the state of one stopped coordinator"
     sub = add(snapshots, "restore", ("snapshots", "restore"), text, offline=True)
     sub.add_argument("file", type=Path, metavar="FILE|DIR", help="a saved file, or an exported directory")

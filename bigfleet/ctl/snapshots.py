@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -28,14 +29,20 @@ async def save(connection: Connection, options: argparse.Namespace) -> None:
     """Write FILE whole or not at all; a snapshot takes as long as it takes, --timeout is for finding the leader."""
     draft = options.file.with_name(f".{options.file.name}.{os.getpid()}")
     try:
+        if options.file.is_dir():
+            raise UsageError(f"{options.file} is a folder")
+        if options.file.exists() and not options.force:
+            raise CtlError(f"{options.file} is there already", "--force puts the snapshot in its place")
         async with connection.leader() as leader:
             meta = await _stream(await leader.channel(), draft)
-        _check(draft)
+        _check(draft, options.file)
         draft.replace(options.file)
     except OSError as error:
-        raise CtlError(f"{error.filename}: {error.strerror}") from error
+        # Not the draft's name, which nobody has asked for.
+        raise CtlError(f"the snapshot cannot be written to {options.file}: {error.strerror}") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
     write(f"saved snapshot index={meta['index']} term={meta['term']} to {options.file}\n")
 
 
@@ -55,7 +62,7 @@ async def _stream(leader: grpc.aio.Channel, draft: Path) -> dict[str, int]:
     return meta
 
 
-def _check(snapshot: Path) -> None:
+def _check(snapshot: Path, called: Path) -> None:
     """Whether the file is whole: its last bytes are the checksum of the rest."""
     digest = hashlib.sha256()
     left = snapshot.stat().st_size - _CHECKSUM_BYTES
@@ -64,7 +71,7 @@ def _check(snapshot: Path) -> None:
             digest.update(piece)
             left -= len(piece)
         if left != 0 or file.read() != digest.digest():
-            raise CtlError(f"{snapshot} is not a whole snapshot: its checksum does not fit")
+            raise CtlError(f"{called} is not a whole snapshot: its checksum does not fit")
 
 
 def _refuse_while_it_runs(target: Path) -> None:
@@ -90,7 +97,7 @@ async def restore(options: argparse.Namespace) -> None:
             "stop that coordinator first; --force then puts the snapshot in the place of its state",
         )
     _refuse_while_it_runs(target)
-    _check(source)
+    _check(source, source)
     scheme = "http" if options.plaintext else "https"
     url = f"{scheme}://{options.raft_advertise}"
     draft = options.data_dir / f".etcd.{os.getpid()}"

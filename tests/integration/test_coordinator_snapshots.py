@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,18 @@ async def test_coordinators_that_lost_everything_come_back_from_a_saved_file(
     async with stopped.running():
         await eventually(stopped.leads)
         before = await stopped.report()
-        said = await bigfleetctl(
-            *("--coordinator", stopped.options.listen, "--tls-dir", stopped.identities / "admin"),
-            *("snapshot", "save", saved),
-        )
+        connection = ("--coordinator", stopped.options.listen, "--tls-dir", stopped.identities / "admin")
+        save = partial(bigfleetctl, *connection, "snapshot", "save")
+        said = await save(saved)
         assert (said.code, said.err) == (0, "")
         assert said.out.startswith("saved snapshot index=")
         assert f"term={before.coordinator_term} to {saved}" in said.out
+        again = await save(saved)
+        assert (again.code, "is there already" in again.err) == (1, True)
+        assert (await save(saved, "--force")).code == 0
+        nowhere = await save(tmp_path / "nowhere" / "saved.db")
+        assert nowhere.code == 1
+        assert f"cannot be written to {tmp_path / 'nowhere' / 'saved.db'}: No such file" in nowhere.err
         running = await restore(saved, stopped, etcd_tools, "--force")
         assert (running.code, "is running" in running.err) == (1, True), "what it writes from now on would be lost"
 
