@@ -108,8 +108,9 @@ def _parser() -> Parser:
     _add_domain(sub)
     sub.add_argument("--shard", required=True)
     _add_domain(add(commands, "unassign-domain", ("fleet", "unassign"), "take a topology domain from its shard"))
-    sub = add(commands, "remove-shard", ("fleet", "remove"), "forget a shard and all its domains")
+    sub = add(commands, "remove-shard", ("fleet", "remove"), "forget a shard that is no more, and all its domains")
     sub.add_argument("--shard", required=True)
+    sub.add_argument("--force", action="store_true", help="also one that still reports, and so comes back")
 
     snapshot = commands.add_parser("snapshot", help="save or restore the coordinators' state")
     snapshots = snapshot.add_subparsers(required=True, metavar="COMMAND")

@@ -1,11 +1,16 @@
 """What the coordinators keep: shards, domains, quotas, providers and the shards' last reports."""
 
 import argparse
+import time
 from typing import Any
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.ctl.connection import Connection
+from bigfleet.ctl.errors import CtlError
 from bigfleet.ctl.output import Listing, moment, write
+
+# Three reports of a shard that reports as seldom as it does unless told otherwise.
+_SILENT_SECONDS = 30.0
 
 
 async def shards(connection: Connection, _options: argparse.Namespace) -> Listing:
@@ -32,7 +37,8 @@ async def domains(connection: Connection, _options: argparse.Namespace) -> Listi
         for one in answer.assignments
     ]
     columns = {"TOPOLOGY_KEY": "topologyKey", "TOPOLOGY_VALUE": "topologyValue", "SHARD": "shard"}
-    return Listing("DomainAssignmentList", items, columns, "No domain is assigned: every shard owns all machines.")
+    nothing = "No domain is assigned: every shard owns all machines."
+    return Listing("DomainAssignmentList", items, columns, nothing, "{topologyKey}={topologyValue}")
 
 
 async def quotas(connection: Connection, _options: argparse.Namespace) -> Listing:
@@ -44,7 +50,7 @@ async def quotas(connection: Connection, _options: argparse.Namespace) -> Listin
         for shard, slots in sorted(one.per_shard.items())
     ]
     columns = {"PROVIDER": "provider", "REGION": "region", "SHARD": "shard", "SLICE": "slice"}
-    return Listing("QuotaList", items, columns, "There are no quotas.")
+    return Listing("QuotaList", items, columns, "There are no quotas.", "{provider}/{region}/{shard}")
 
 
 async def providers(connection: Connection, _options: argparse.Namespace) -> Listing:
@@ -103,7 +109,13 @@ async def assign(connection: Connection, options: argparse.Namespace) -> None:
 
 
 async def unassign(connection: Connection, options: argparse.Namespace) -> None:
+    """The coordinators take a domain twice in their stride; for people it is more likely a slip of the pen."""
     async with connection.leader() as leader:
+        answer = await leader.read("ListDomainAssignments", pb.ListDomainAssignmentsRequest())
+        assigned = {(one.topology_key, one.topology_value) for one in answer.assignments}
+        if (options.key, options.value) not in assigned:
+            hint = "`bigfleetctl list-domain-assignments` shows those that are"
+            raise CtlError(f"{options.key}={options.value} is not assigned to any shard", hint)
         await leader.change(
             "UnassignDomain", pb.UnassignDomainRequest(topology_key=options.key, topology_value=options.value)
         )
@@ -111,6 +123,17 @@ async def unassign(connection: Connection, options: argparse.Namespace) -> None:
 
 
 async def remove(connection: Connection, options: argparse.Namespace) -> None:
+    """One that still reports would register again at once, and have lost its domains."""
     async with connection.leader() as leader:
+        if not options.force:
+            answer = await leader.read("ListShards", pb.ListShardsRequest())
+            heard = {one.shard_id: one.last_heartbeat_unix_ns for one in answer.shards}
+            silent = time.time() - heard.get(options.shard, 0) / 1e9
+            if silent < _SILENT_SECONDS:
+                raise CtlError(
+                    f"{options.shard} reported {max(0.0, silent):.0f} s ago: it would come back with its next report, "
+                    "without its domains",
+                    f"stop it and wait {_SILENT_SECONDS:.0f} s, or --force",
+                )
         await leader.change("RemoveShard", pb.RemoveShardRequest(shard_id=options.shard))
     write(f"removed {options.shard}\n")

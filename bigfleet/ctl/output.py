@@ -22,6 +22,8 @@ class Listing:
     """Heading → key of an item; the first one names it."""
     none_found: str
     """What a table says when there are no items."""
+    name: str = ""
+    """How `-o name` writes an item, if its first column is not enough: a format of its keys."""
 
     def show(self, form: Format, *, headers: bool = True) -> None:
         if form == "json":
@@ -31,8 +33,8 @@ class Listing:
 
             write(yaml.safe_dump(self._document(), sort_keys=False, allow_unicode=True))
         elif form == "name":
-            key = next(iter(self.columns.values()))
-            write("".join(f"{item[key]}\n" for item in self.items))
+            name = self.name or f"{{{next(iter(self.columns.values()))}}}"
+            write("".join(f"{name.format_map(item)}\n" for item in self.items))
         elif not self.items:
             say(self.none_found)
         else:

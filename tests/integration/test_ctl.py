@@ -56,8 +56,17 @@ async def test_what_the_coordinator_keeps_is_listed_and_changed(lone: Coordinato
     assert taken.code == 1
     assert "belongs to shard 'shard-0' (ALREADY_EXISTS)" in taken.err
     assert "hint: `bigfleetctl unassign-domain`" in taken.err
+    assert (await ctl("get", "domain-assignments", "-o", "name")).out == "topology.kubernetes.io/zone=zone-a\n"
+    for wrong in (("--key", "my zone", "--value", "a"), ("--key", "zone", "--value", "a\nb")):
+        spaced = await ctl("assign-domain", *wrong, "--shard", "shard-0")
+        assert (spaced.code, "no machine has such a label" in spaced.err) == (2, True)
     assert (await ctl("unassign-domain", *domain)).code == 0
-    assert (await ctl("remove-shard", "--shard", "shard-1")).out == "removed shard-1\n"
+    twice = await ctl("unassign-domain", *domain)
+    assert (twice.code, "zone=zone-a is not assigned to any shard" in twice.err) == (1, True)
+
+    alive = await ctl("remove-shard", "--shard", "shard-1")
+    assert (alive.code, "it would come back with its next report, without its domains" in alive.err) == (1, True)
+    assert (await ctl("remove-shard", "--shard", "shard-1", "--force")).out == "removed shard-1\n"
     unknown = await ctl("remove-shard", "--shard", "shard-1")
     assert (unknown.code, "is not registered (NOT_FOUND)" in unknown.err) == (1, True)
     for empty in ("list-quotas", "list-providers"):
@@ -76,6 +85,11 @@ async def test_what_fails_is_one_sentence_with_a_hint(lone: Coordinator) -> None
     assert "BIGFLEET_COORDINATOR" in refused.err
     plain = await bigfleetctl("list-shards", "--plaintext", BIGFLEET_COORDINATOR=lone.options.listen)
     assert (plain.code, "do not agree on TLS" in plain.err) == (1, True)
+    metrics = lone.options.metrics_addr
+    for how in (("--tls-dir", tls), ("--plaintext",)):
+        elsewhere = await bigfleetctl("list-shards", "--coordinator", metrics, *how)
+        assert elsewhere.code == 1
+    assert f"nobody at {metrics} answers as a coordinator: is it the coordinator's port?" in elsewhere.err
     missing = await bigfleetctl("list-shards", "--tls-dir", tls.with_name("nobody"))
     assert (missing.code, "No such file" in missing.err) == (1, True)
     for said in (denied, refused, plain, missing):
@@ -114,6 +128,10 @@ async def test_why_is_my_pod_pending(tmp_path: Path) -> None:
         cluster_at(shard, provider) as cluster,
     ):
         ctl = partial(bigfleetctl, "--plaintext")
+        for wrong in (shard.address, f"127.0.0.1:{provider.provider.port}"):
+            asked = await ctl("--coordinator", wrong, "list-shards")
+            assert asked.code == 1
+            assert f"nobody at {wrong} answers as a coordinator: is it the coordinator's port?" in asked.err
         asking = ("--cluster", CLUSTER, "--shard-addr", shard.address)
         unknown = await ctl("why", "--cluster", "nowhere", "--shard-addr", shard.address)
         assert (unknown.code, "no shard has demand of cluster 'nowhere'" in unknown.err) == (1, True)
