@@ -124,7 +124,8 @@ async def test_sessions_go_on_and_new_connections_are_let_in_long_after_the_firs
     shard_tls = await enrolled(tmp_path, "bigfleet-shard-0", issuer, run_authority)
     run_authority.issue(Identity("cluster", CLUSTER)).write(tmp_path / "operator")
     (port,) = free_ports(1)
-    at_home = {"listen": f"127.0.0.1:{port}", "data_dir": tmp_path / "provider", **provider_tls}
+    at_home = {"id": "bigfleet-provider-0", "listen": f"127.0.0.1:{port}", "data_dir": tmp_path / "provider"}
+    at_home |= provider_tls
     async with AsyncExitStack() as stack:
         async with provider_at(tmp_path, fleet_of(IDLE), **at_home) as provider:
             options = {"id": "bigfleet-shard-0", "cycle_interval_seconds": 0.2, **shard_tls}
