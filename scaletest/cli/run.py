@@ -1,6 +1,7 @@
 """A run: the command without a name."""
 
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -132,25 +133,17 @@ def ask_before_spending(plan: "Plan", context: str | None, yes: bool) -> None:
 
 def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     """The run's id, and a folder of its own for its results."""
-    # It is a label's value too.
-    stamp = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}")[:60].rstrip(".-")
+    # It is a label's value too. Runs of the same second, from anywhere, may meet on one cluster.
+    stamp = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}")[:55].rstrip(".-")
+    run_id = f"{stamp}-{secrets.token_hex(2)}"
+    folder = output or PROJECT / "results" / run_id
     try:
-        if output:
-            output.mkdir(parents=True, exist_ok=True)
-            if any((output / name).exists() for name in ("events.jsonl", "summary.json")):
-                raise UsageError(f"{output} already holds a run", hint="give --output a folder of its own")
-            return stamp, output
-        results = PROJECT / "results"
-        results.mkdir(exist_ok=True)
-        for run_id in (stamp, *(f"{stamp}-{number}" for number in range(2, 100))):
-            try:
-                (results / run_id).mkdir()
-            except FileExistsError:
-                continue  # another run began in the same second
-            return run_id, results / run_id
+        folder.mkdir(parents=True, exist_ok=True)
+        if any((folder / name).exists() for name in ("events.jsonl", "summary.json")):
+            raise UsageError(f"{folder} already holds a run", hint="give --output a folder of its own")
     except OSError as error:
         raise UsageError(f"no results can be written to {error.filename}: {error.strerror}") from error
-    raise UsageError(f"{results} has a hundred runs of this second")
+    return run_id, folder
 
 
 def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:

@@ -97,6 +97,12 @@ class Plan:
         return int(min(max(self.soak_seconds, _SHORTEST_WINDOW_SECONDS), LONGEST_WINDOW_SECONDS))
 
     @property
+    def reclaims_count_after_seconds(self) -> float:
+        """From when on in the soak Reclaims are counted; a pause that the soak does not outlast is none."""
+        pause = self.profile.load_profile.settle_seconds
+        return pause if pause < self.soak_seconds else 0.0
+
+    @property
     def lowest_level(self) -> float:
         """The smallest share of the target that is asked for at any time within the gates' window."""
         start = self.soak_seconds - self.window_seconds

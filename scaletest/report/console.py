@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from scaletest.model.durations import format_duration
 from scaletest.run.journal import Event
+from scaletest.run.outcome import LEFTOVERS
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
 _ENOUGH_FOR_P99 = 100
@@ -70,8 +71,10 @@ def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[b
         steps.append("run it again on a machine with less to do, or on a larger one; the profile is not to blame")
     if summary["snapshot"]:
         steps.append(f"scaletest-runner replay {output}  # look at every series of the run")
-    if summary["verdict"] in ("failed", "unmeasured", "incomplete"):
+    if (Path(output) / "logs").is_dir():
         steps.append(f"{output}/logs has the last words of every container")
+    if any(failure["exitCode"] == LEFTOVERS for failure in summary["failures"]):
+        steps.append("scaletest-runner gc  # shows what is left; gc --all removes it")
     for number, step in enumerate(steps):
         yield number == 0, step
 

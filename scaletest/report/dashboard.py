@@ -5,11 +5,22 @@ Generated from the gate list, the informational figures and the hops, so that it
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from scaletest.model.plan import Plan
-from scaletest.run.gates import INFORMATIONAL, RECLAIMS, Gate, gates_for, reclaim_gate
+from scaletest.run.gates import (
+    CYCLE_P99_BY_PHASE,
+    DEMAND_ALIVE,
+    INFORMATIONAL,
+    MACHINES_BY_STATE,
+    NODE_STATE_P99_BY_PHASE,
+    RECLAIMS,
+    Gate,
+    gates_for,
+    grown,
+    reclaim_gate,
+)
 from scaletest.run.hops import HOPS
 from scaletest.run.selfcheck import LAG, MUTATING
 
@@ -30,9 +41,11 @@ _STAT_IDS = {
 }
 _SERIES_IDS = {
     "shardCycleDurationP99Seconds": 5,
+    "shardsReportingCycle": 12,
     "operatorRollupP99Seconds": 7,
     "operatorAckP99Seconds": 8,
 }
+_CONFIGURE = "shardConfigurePhaseP99Seconds"
 _FIRST_NEW_STAT, _FIRST_NEW_SERIES, _FIRST_ROW = 111, 211, 1000
 
 Kind = Literal["stat", "timeseries"]
@@ -50,6 +63,8 @@ class Panel:
     bar: float | None = None
     least: bool = False
     description: str = ""
+    # Numbers that mean a word.
+    words: dict[int, str] = field(default_factory=dict)
 
 
 def dashboard(plan: Plan) -> dict[str, Any]:
@@ -118,24 +133,27 @@ def queries_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _rows(plan: Plan) -> Iterator[tuple[str, int, int, list[Panel]]]:
     """Title, width and height of its panels, panels."""
     gates = [gate for gate in gates_for(plan) if not gate.off]
-    yield "SLO live verdict", 4, 4, [*_phase(gates), *_gate_stats(gates, plan)]
+    yield "SLO live verdict", 4, 4, [*_phase(gates, reclaim_gate(plan)), *_gate_stats(gates, plan)]
     yield "Gates over time", 8, 7, list(_gate_series(gates))
-    yield "Behind the gates", 8, 7, list(_behind())
+    yield "Behind the gates", 8, 7, list(_behind(gates))
     yield "Pipeline", 8, 7, list(_pipeline())
     yield "Operator to UpcomingNode", 8, 7, list(_operator())
     yield "Coordinator and shards", 8, 7, list(_shards())
     yield "The harness itself", 8, 7, list(_harness(plan))
 
 
-def _phase(gates: Iterable[Gate]) -> Iterator[Panel]:
-    breaches = " + ".join(f"({_breach(gate)})" for gate in gates)
+def _phase(gates: Iterable[Gate], reclaims: Gate) -> Iterator[Panel]:
+    breaches = [_breach(gate.query, gate) for gate in gates] + [_breach(f"sum({grown(reclaims.query)})", reclaims)]
+    filled = "min(scaletest_loadgen_steady_state)"
     yield Panel(
         99,
         "Gates beyond their bar",
-        {"": breaches},
+        {"": f"({' + '.join(breaches)}) * {filled} + {filled} - 1"},
         "stat",
         bar=0,
-        description="How many, right now. No data: at least one of them has none, and then nobody can say.",
+        words={-1: "WAIT", 0: "PASS"},
+        description="How many, right now; WAIT until every cluster is filled. "
+        "No data: at least one of them has none, and then nobody can say.",
     )
     yield Panel(98, "Clusters that are filled", {"": "avg(scaletest_loadgen_steady_state)"}, "stat", "percentunit")
     began = "scaletest_loadgen_phase_started_at_seconds"
@@ -149,8 +167,9 @@ def _phase(gates: Iterable[Gate]) -> Iterator[Panel]:
     )
 
 
-def _breach(gate: Gate) -> str:
-    return f"({gate.query}) {'<' if gate.least else '>'} bool {gate.bound:g}"
+def _breach(query: str, gate: Gate) -> str:
+    """1 or 0; nothing where there is no number: a NaN compares as good with any bar."""
+    return f"((({query}) > -Inf) {'<' if gate.least else '>'} bool {gate.bound:g})"
 
 
 def _gate_stats(gates: Iterable[Gate], plan: Plan) -> Iterator[Panel]:
@@ -162,7 +181,7 @@ def _gate_stats(gates: Iterable[Gate], plan: Plan) -> Iterator[Panel]:
     gate = reclaim_gate(plan)
     yield Panel(fresh, "reclaims, all so far", {"": f"sum({RECLAIMS})"}, "stat", description=gate.key)
     yield Panel(109, "machines failed", {"": 'sum(bigfleet_shard_inventory_machines{state="Failed"})'}, "stat")
-    yield Panel(1, "Pods asked for", {"": "sum(scaletest_loadgen_cr_active)"}, "stat")
+    yield Panel(1, "Pods asked for", {"": DEMAND_ALIVE}, "stat")
 
 
 def _gate_series(gates: Iterable[Gate]) -> Iterator[Panel]:
@@ -175,32 +194,34 @@ def _gate_series(gates: Iterable[Gate]) -> Iterator[Panel]:
         )
 
 
-def _behind() -> Iterator[Panel]:
+def _behind(gates: Iterable[Gate]) -> Iterator[Panel]:
     chain = {
         "bind p99 (informational)": "internalBindingLatencyP99Seconds",
         "create": "shardCreatePhaseP99Seconds",
+        "configure": _CONFIGURE,
         "request bootstrap": "shardRequestBootstrapP99Seconds",
         "UpcomingNode to Node": "upcomingToNodeP99Seconds",
         "drain": "shardDrainPhaseP99Seconds",
     }
-    yield Panel(201, "Chain of a machine, p99", {name: INFORMATIONAL[key] for name, key in chain.items()}, unit="s")
-    by_phase = (
-        "max by (phase) (histogram_quantile(0.99, sum by (le, pod, phase) "
-        "(rate(bigfleet_shard_cycle_phase_duration_seconds_bucket[{w}]))))"
+    figures = INFORMATIONAL | {gate.key: gate.query for gate in gates}
+    yield Panel(
+        201, "Chain of a machine, p99", {name: figures[key] for name, key in chain.items() if key in figures}, unit="s"
     )
-    yield Panel(6, "Cycle p99 by phase", {"{{phase}}": by_phase}, unit="s")
+    yield Panel(6, "Cycle p99 by phase", {"{{phase}}": CYCLE_P99_BY_PHASE}, unit="s")
     fan_out = {rank: INFORMATIONAL[f"shardProvisioningLatency{rank.upper()}Seconds"] for rank in ("p50", "p99")}
     note = "Per cluster and fingerprint; saturates at steady demand. Never a gate (ADR-0017)."
     yield Panel(9, "Provisioning latency (diagnostic)", fan_out, unit="s", description=note)
-    states = "sum by (state) (bigfleet_shard_inventory_machines)"
-    yield Panel(202, "Machines by state", {"{{state}}": states})
-    yield Panel(2, "Pods bound per second", {"": INFORMATIONAL["loadgenPodsBoundPerSec"]}, unit="ops")
+    yield Panel(202, "Machines by state", {"{{state}}": MACHINES_BY_STATE})
+    pods = {"created": "loadgenPodsCreatedPerSec", "bound": "loadgenPodsBoundPerSec"}
+    yield Panel(2, "Pods per second", {name: INFORMATIONAL[key] for name, key in pods.items()}, unit="ops")
     yield Panel(203, "Reclaims per second", {"": f"sum(rate({RECLAIMS}[{{w}}]))"}, unit="ops")
 
 
 def _pipeline() -> Iterator[Panel]:
     stages = {f"{hop.row} {hop.name}": hop.query for hop in HOPS}
     yield Panel(401, "How much has passed each hop", stages)
+    rates = {name: f"deriv(({query})[{{w}}:15s])" for name, query in stages.items()}
+    yield Panel(402, "How much passes each hop, per second", rates, unit="ops")
     outcomes = 'sum by (outcome) (rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}[{w}]))'
     yield Panel(403, "Bootstrap outcomes per second", {"{{outcome}}": outcomes}, unit="ops")
     events = "sum by (event) (rate(bigfleet_shard_session_lifecycle_total[{w}]))"
@@ -209,11 +230,7 @@ def _pipeline() -> Iterator[Panel]:
 
 
 def _operator() -> Iterator[Panel]:
-    states = (
-        "histogram_quantile(0.99, sum by (le, phase) "
-        "(rate(bigfleet_operator_node_state_update_duration_seconds_bucket[{w}])))"
-    )
-    yield Panel(501, "Node state p99 by phase", {"{{phase}}": states}, unit="s")
+    yield Panel(501, "Node state p99 by phase", {"{{phase}}": NODE_STATE_P99_BY_PHASE}, unit="s")
     writes = "sum by (op, outcome) (rate(bigfleet_operator_upcoming_node_writes_total[{w}]))"
     yield Panel(502, "UpcomingNode writes per second", {"{{op}} {{outcome}}": writes}, unit="ops")
     inflight = {
@@ -269,6 +286,9 @@ def _panel(panel: Panel, window: str, position: dict[str, int]) -> dict[str, Any
         for place, (legend, query) in enumerate(panel.queries.items())
     ]
     fields: dict[str, Any] = {"unit": panel.unit, "noValue": "no data"}
+    if panel.words:
+        texts = {str(number): {"text": word} for number, word in panel.words.items()}
+        fields["mappings"] = [{"type": "value", "options": texts}]
     if panel.bar is not None:
         fields["thresholds"] = {"mode": "absolute", "steps": _steps(panel.bar, panel.least)}
         if panel.kind == "timeseries":

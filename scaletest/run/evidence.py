@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import ssl
 import tarfile
+import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from scaletest.run.prometheus import SERVER_NAME, Prometheus, PrometheusUnreacha
 SNAPSHOT = "prometheus-snapshot.tar.gz"
 _LOG_LINES = 400
 _DOWNLOAD_SECONDS = 240
+_READ_BYTES = 1 << 20
 
 
 class SnapshotFailed(Exception):
@@ -67,7 +71,7 @@ async def keep_snapshot(prometheus: Prometheus, sidecar_url: str, tls_dir: Path,
         await _download(f"{sidecar_url}/snapshots/{name}.tar.gz", tls_dir, target)
     except (PrometheusUnreachable, httpx.HTTPError, OSError) as error:
         raise SnapshotFailed(f"the Prometheus snapshot could not be kept: {error}") from error
-    return await asyncio.to_thread(_count, target)
+    return await asyncio.to_thread(count_snapshot, target)
 
 
 @retry(
@@ -90,19 +94,29 @@ async def _download(url: str, tls_dir: Path, target: Path) -> None:
                 file.write(chunk)
 
 
-def _count(archive: Path) -> dict[str, int]:
-    """Blocks, series and samples of a snapshot, read from the blocks' own records."""
+def count_snapshot(archive: Path) -> dict[str, int]:
+    """Blocks, series and samples of a snapshot. Every byte is read: what is cut off or damaged is no evidence."""
     totals = {"blocks": 0, "series": 0, "samples": 0, "bytes": archive.stat().st_size}
+    sizes: Counter[str] = Counter()
     try:
+        with gzip.open(archive) as whole:
+            while whole.read(_READ_BYTES):
+                pass  # the checksum is at its end
         with tarfile.open(archive) as tar:
             for member in tar:
-                if member.name.endswith("/meta.json") and (file := tar.extractfile(member)):
+                block, _, part = member.name.removeprefix("./").partition("/")
+                sizes[f"{block}/{part.partition('/')[0]}"] += member.size
+                if part == "meta.json" and (file := tar.extractfile(member)):
                     stats = json.load(file)["stats"]
                     totals["blocks"] += 1
                     totals["series"] += stats.get("numSeries", 0)
                     totals["samples"] += stats.get("numSamples", 0)
-    except (tarfile.TarError, EOFError, OSError, ValueError, KeyError) as error:
+    except (tarfile.TarError, EOFError, OSError, ValueError, KeyError, zlib.error) as error:
         raise SnapshotFailed(f"{archive.name} cannot be opened again: {error}") from error
+    for block in [name.removesuffix("/meta.json") for name in sizes if name.endswith("/meta.json")]:
+        for part in ("index", "chunks"):
+            if not sizes[f"{block}/{part}"]:
+                raise SnapshotFailed(f"{archive.name} holds no {part} for its block {block}")
     if not totals["samples"]:
         raise SnapshotFailed(f"{archive.name} holds no samples")
     return totals

@@ -18,6 +18,15 @@ UNMEASURED_VALUE = -1.0
 # Of the Pods asked for, so many must be alive as demand throughout the soak.
 LOAD_FRACTION = 0.999
 
+# What settling, the live view and the dashboard look at too.
+DEMAND_ALIVE = "sum(scaletest_loadgen_cr_active)"
+DEMAND_BY_CLUSTER = "sum by (pod) (scaletest_loadgen_cr_active)"
+SHORTFALLS = "sum(bigfleet_shard_shortfalls)"
+RECLAIMS = 'bigfleet_shard_actions_total{kind="Reclaim"}'
+PODS_BOUND = "sum(bigfleet_scaletest_node_creator_bound_pods)"
+MACHINES_LOST = "sum(bigfleet_provider_losses_total)"
+MACHINES_BY_STATE = "sum by (state) (bigfleet_shard_inventory_machines)"
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -121,10 +130,19 @@ def _quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
     Not by rate(): it extrapolates buckets that began at zero otherwise than those that did not. Of 50 observations, one
     from before the window then counts as the slowest one in it (docs/adr/0027).
     """
-    bucket = f"{metric}_bucket[{{w}}]"
-    grown = f"max_over_time({bucket}) - min_over_time({bucket})"
-    inner = f"histogram_quantile({rank}, sum by ({by}) ({grown}))"
+    inner = f"histogram_quantile({rank}, sum by ({by}) ({grown(f'{metric}_bucket')}))"
     return f"{outer}({inner})" if outer else inner
+
+
+def grown(counter: str) -> str:
+    """What a counter has counted in the window."""
+    return f"max_over_time({counter}[{{w}}]) - min_over_time({counter}[{{w}}])"
+
+
+_BOOTSTRAPS = 'bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}'
+_BOOTSTRAPPED = 'bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap",outcome="success"}'
+_WRITES = "bigfleet_coordinator_apply_total"
+_REFUSED_WRITES = 'bigfleet_coordinator_apply_total{outcome=~"error|fsm_error"}'
 
 
 def gates_for(plan: Plan) -> list[Gate]:
@@ -134,7 +152,7 @@ def gates_for(plan: Plan) -> list[Gate]:
         Gate(
             "loadgenPodsActive",
             "demand alive throughout",
-            "min_over_time(sum(scaletest_loadgen_cr_active)[{w}:15s])",
+            f"min_over_time({DEMAND_ALIVE}[{{w}}:15s])",
             # Of what is asked for in the window: a shed or a step moves the target (spec/harness.md §11.2, 1).
             bound=int(LOAD_FRACTION * plan.pods * plan.lowest_level),
             least=True,
@@ -163,10 +181,9 @@ def gates_for(plan: Plan) -> list[Gate]:
             "bootstrap_success_ratio",
             "bootstrapSuccessRatio",
             "bootstraps that succeed",
-            'sum(rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap",outcome="success"}[{w}]))'
-            ' / sum(rate(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}[{w}]))',
+            f"sum({grown(_BOOTSTRAPPED)}) / sum({grown(_BOOTSTRAPS)})",
             least=True,
-            count='bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}',
+            count=_BOOTSTRAPS,
             cause="replacements",
             held=True,
         ),
@@ -223,10 +240,9 @@ def gates_for(plan: Plan) -> list[Gate]:
         Gate(
             "coordinatorApplyErrorRate",
             "coordinator write errors",
-            'sum(rate(bigfleet_coordinator_apply_total{outcome=~"error|fsm_error"}[{w}]))'
-            " / sum(rate(bigfleet_coordinator_apply_total[{w}]))",
+            f"sum({grown(_REFUSED_WRITES)}) / sum({grown(_WRITES)})",
             bound=slo.coordinator_apply_error_rate,
-            count="bigfleet_coordinator_apply_total",
+            count=_WRITES,
             cause="reports",
         ),
         Gate(
@@ -239,10 +255,7 @@ def gates_for(plan: Plan) -> list[Gate]:
 
 
 # At the end, or on three scrapes in a row anywhere in the window.
-_STANDING = (
-    "(sum(bigfleet_shard_shortfalls) > 0)"
-    " or max_over_time(min_over_time(sum(bigfleet_shard_shortfalls)[15s:5s])[{w}:5s])"
-)
+_STANDING = f"({SHORTFALLS} > 0) or max_over_time(min_over_time({SHORTFALLS}[15s:5s])[{{w}}:5s])"
 
 
 def _shortfall_gates(slo: Slo) -> Iterator[Gate]:
@@ -250,9 +263,9 @@ def _shortfall_gates(slo: Slo) -> Iterator[Gate]:
     if not slo.expect_standing_shortfall:
         yield Gate("shardShortfalls", "standing shortfalls", _STANDING, bound=0)
         return
-    yield Gate("shardShortfalls", "shortfall, wanted here", "sum(bigfleet_shard_shortfalls)", bound=1, least=True)
+    yield Gate("shardShortfalls", "shortfall, wanted here", SHORTFALLS, bound=1, least=True)
     if slo.shortfall_stability_max is not None:
-        moved = "abs(delta(sum(bigfleet_shard_shortfalls)[{w}:15s]))"
+        moved = f"abs(delta({SHORTFALLS}[{{w}}:15s]))"
         yield Gate("shardShortfallsDelta", "shortfall moves by", moved, bound=slo.shortfall_stability_max)
     if slo.shortfall_confined_below:
         others = f'sum(bigfleet_shard_shortfalls_by_priority{{priority_class!="{slo.shortfall_confined_below}"}})'
@@ -287,7 +300,6 @@ def _optional(slo: Slo, field: str, key: str, title: str, query: str, **rest: An
     )
 
 
-RECLAIMS = 'bigfleet_shard_actions_total{kind="Reclaim"}'
 RECLAIM_QUIET_SECONDS = 30
 # Known at the end of the soak only, and not from Prometheus.
 RESTARTS_KEY = "containerRestartsDuringSoak"
@@ -322,9 +334,14 @@ _STEADY_BIND_MAX = "bigfleet_scaletest_pod_bind_latency_steady_max_seconds"
 _UPCOMING_TO_NODE = "bigfleet_scaletest_node_creator_upcoming_to_node_latency_seconds"
 _INVENTORY = "sum by (pod) (bigfleet_shard_inventory_machines)"
 
-# Written to summary.json for people, never judged (spec/harness.md §6.3).
+# By phase, as pictures; the gates and the figures below take them apart.
+CYCLE_P99_BY_PHASE = _quantile(0.99, "bigfleet_shard_cycle_phase_duration_seconds", "le, pod, phase", "max by (phase) ")
+NODE_STATE_P99_BY_PHASE = _quantile(0.99, "bigfleet_operator_node_state_update_duration_seconds", "le, phase")
+
+# Written to summary.json for people, never judged (spec/harness.md §6.3). Its nodeToBound has no metric any more:
+# kube-scheduler binds (ADR-0023), and a Pod does not say which Node it waited for.
 INFORMATIONAL = {
-    "shardShortfallsMax": "max_over_time(sum(bigfleet_shard_shortfalls)[{w}:5s])",
+    "shardShortfallsMax": f"max_over_time({SHORTFALLS}[{{w}}:5s])",
     "internalBindingLatencyP99Seconds": _quantile(0.99, _STEADY_BIND),
     # A load-driver that has bound nothing says 0, which is no latency (ADR-0017).
     "internalBindingLatencyMaxSeconds": f"max({_STEADY_BIND_MAX} and {_STEADY_BIND}_count > 0)",
@@ -358,10 +375,10 @@ INFORMATIONAL = {
     "loadgenPodsCreatedPerSec": "sum(rate(scaletest_loadgen_cr_created_total[{w}]))",
     "loadgenPodsBoundPerSec": f"sum(rate({_STEADY_BIND}_count[{{w}}]))",
     "shardInventoryMinMaxRatio": f"min({_INVENTORY}) / max({_INVENTORY})",
-    "machinesLost": "sum(bigfleet_provider_losses_total)",
+    "machinesLost": MACHINES_LOST,
     "provisions": 'sum(bigfleet_shard_actions_total{kind="Provision"})',
     "bootstraps": 'sum(bigfleet_shard_actions_total{kind="Bootstrap"})',
-    "podsBound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
+    "podsBound": PODS_BOUND,
 }
 
 # Looked at once, early in a long soak, over a short window: a run that fails by then only burns money.

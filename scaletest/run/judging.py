@@ -61,7 +61,7 @@ async def judge_soak(plan: Plan, prometheus: Prometheus, soaked: Soaked, interva
     for gate in gates_for(plan):
         reading = await read_gate(prometheus, gate, seconds, window.start, window.end)
         records.append(judge(gate, reading, seconds, least))
-    counted_from = window.start + plan.profile.load_profile.settle_seconds
+    counted_from = window.start + plan.reclaims_count_after_seconds
     reclaims = await read_reclaims(prometheus, counted_from, window.end)
     records.append(judge(reclaim_gate(plan), reclaims, seconds, least))
     records.append(judge(restart_gate(plan), soaked.restarts, seconds, least))

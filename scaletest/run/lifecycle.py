@@ -86,21 +86,20 @@ class Run:
         self.interrupt.guard()
         soaked: Soaked | None = None
         try:
+            cap = asyncio.timeout(self._options.caps.max_duration_seconds)
             try:
-                async with asyncio.timeout(self._options.caps.max_duration_seconds):
+                async with cap:
                     soaked = await self._steps()
-            except TimeoutError:
-                cap = format_duration(self._options.caps.max_duration_seconds)
-                self._fail(
-                    CapReached(f"the run hit --max-duration {cap}", hint="raise the flag or shorten the profile")
-                )
             except ScaletestError as error:
                 self._fail(error)
             except asyncio.CancelledError:
                 self.interrupt.absorb()
                 self._outcome.add(codes.INTERRUPTED, "interrupted")
             except Exception as error:  # nobody expected it: the evidence and the teardown follow all the same
-                self._unexpected(error, codes.UNMEASURED if self._prometheus else codes.INSTALL_FAILED)
+                if isinstance(error, TimeoutError) and cap.expired():
+                    self._fail(self._cap_reached())
+                else:
+                    self._unexpected(error, codes.UNMEASURED if self._prometheus else codes.INSTALL_FAILED)
             self.interrupt.concluding = True
             await self._conclude(soaked)
         except asyncio.CancelledError:
@@ -137,10 +136,12 @@ class Run:
             await api.set_phase("settle")
             await Settle(plan, api, prometheus, journal).wait()
             journal.say("settle", "steady: demand is covered by bound capacity and nothing moves")
+        facts.ramp_seconds = facts.seconds["settle"]
 
         with facts.timing("soak"):
             soak = Soak(plan, api, prometheus, journal, gates_for(plan))
             facts.samples = soak.samples
+            facts.soak_start = await soak.begin()
             return await soak.hold()
 
     async def _conclude(self, soaked: Soaked | None) -> None:
@@ -244,6 +245,10 @@ class Run:
         broke = isinstance(error, InstallError) and self._prometheus is not None
         self._outcome.add(codes.UNMEASURED if broke else error.exit_code, error.message)
         self._journal.say("failed", error.message, hint=error.hint)
+
+    def _cap_reached(self) -> CapReached:
+        cap = format_duration(self._options.caps.max_duration_seconds)
+        return CapReached(f"the run hit --max-duration {cap}", hint="raise the flag or shorten the profile")
 
     def _unexpected(self, error: Exception, exit_code: int) -> None:
         sentence = f"unexpected {type(error).__name__}: {error}".splitlines()[0]

@@ -7,6 +7,9 @@ from itertools import pairwise
 from scaletest.run.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS, UNMEASURED_VALUE, Gate, Reading
 from scaletest.run.prometheus import Point, Prometheus, PrometheusUnreachable, grown
 
+# A quiet while begins at a sample, and the first one is up to so much later than the time that was asked for.
+_SCRAPE_SECONDS = 10
+
 
 async def read_gate(prometheus: Prometheus, gate: Gate, window_seconds: int, soak_start: float, at: float) -> Reading:
     """What Prometheus says about one gate at the end of the soak."""
@@ -54,7 +57,7 @@ async def read_informational(prometheus: Prometheus, window_seconds: int, at: fl
 async def read_reclaims(prometheus: Prometheus, counted_from: float, now: float) -> Reading:
     """Reclaims since the fleet was free of them for a while, at `counted_from` or later."""
     try:
-        found = await prometheus.series(RECLAIMS, counted_from - RECLAIM_QUIET_SECONDS, now)
+        found = await prometheus.series(RECLAIMS, counted_from - RECLAIM_QUIET_SECONDS - _SCRAPE_SECONDS, now)
     except PrometheusUnreachable as error:
         return Reading(None, problem=str(error))
     return count_reclaims(found, counted_from)
@@ -66,8 +69,8 @@ def count_reclaims(found: Sequence[Sequence[Point]], counted_from: float) -> Rea
     for row in found:
         for before, after in pairwise(row):
             growths[after[0]] = growths.get(after[0], 0.0) + grown([before[1], after[1]])
-    if not growths:
-        return Reading(None)
+    if max(growths, default=0.0) < counted_from:
+        return Reading(None)  # nobody looked since
     quiet_since = min(row[0][0] for row in found if row)
     for at, grew in sorted(growths.items()):
         if grew:

@@ -3,21 +3,20 @@
 import asyncio
 from typing import Any
 
+from scaletest.run.gates import DEMAND_BY_CLUSTER, MACHINES_BY_STATE, MACHINES_LOST, PODS_BOUND, SHORTFALLS
 from scaletest.run.prometheus import Prometheus
 
 _FIGURES = {
-    "bound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
-    "shortfalls": "sum(bigfleet_shard_shortfalls)",
-    "lost": "sum(bigfleet_provider_losses_total)",
+    "bound": PODS_BOUND,
+    "shortfalls": SHORTFALLS,
+    "lost": MACHINES_LOST,
 }
-_ACTIVE = "sum by (pod) (scaletest_loadgen_cr_active)"
-_MACHINES = "sum by (state) (bigfleet_shard_inventory_machines)"
 
 
 async def look_at_fleet(prometheus: Prometheus) -> dict[str, Any]:
     """Fields for an event; a figure without a value is None. Raises PrometheusUnreachable."""
     (active, machines), figures = await asyncio.gather(
-        asyncio.gather(prometheus.samples(_ACTIVE), prometheus.samples(_MACHINES)),
+        asyncio.gather(prometheus.samples(DEMAND_BY_CLUSTER), prometheus.samples(MACHINES_BY_STATE)),
         asyncio.gather(*(prometheus.value(query) for query in _FIGURES.values())),
     )
     return {

@@ -43,7 +43,8 @@ def soaked_of(summary: dict[str, Any]) -> Soaked:
     """The soak as summary.json remembers it."""
     start, end = summary["windows"]["soakStart"], summary["windows"]["soakEnd"]
     if start is None or end is None:
-        raise UsageError(f"{summary['runId']} never soaked: there is nothing to judge", hint=summary["failure"])
+        what = "never soaked" if start is None else "did not hold its soak"
+        raise UsageError(f"{summary['runId']} {what}: there is nothing to judge", hint=summary["failure"])
     restarted: dict[str, int] = summary.get("restarts", {})
     pressure = next((c.get("value") for c in summary["selfCheck"] if c["key"] == "cpuPressurePercent"), None)
     was = next((gate for gate in summary["gates"] if gate["key"] == RESTARTS_KEY), {"verdict": "pass"})

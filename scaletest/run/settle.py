@@ -3,7 +3,9 @@
 import asyncio
 from typing import Any
 
-from scaletest.errors import NotSteady
+from kubernetes.client.exceptions import ApiException
+
+from scaletest.errors import InstallError, NotSteady
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.attribution import attribute
@@ -84,7 +86,11 @@ class Settle:
         return ""
 
     async def _look(self) -> Poll:
-        ready = await self._api.ready_pods("kwok-cluster")
+        try:
+            ready = await self._api.ready_pods("kwok-cluster")
+        except (InstallError, ApiException) as error:  # it may come back; until then nothing counts as steady
+            self._journal.say("settle", str(error).splitlines()[0])
+            ready = 0
         try:
             values = await asyncio.gather(*(self._prometheus.value(query) for query in QUERIES.values()))
         except PrometheusUnreachable:

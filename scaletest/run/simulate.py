@@ -116,7 +116,7 @@ def _soak(simulation: Simulation, plan: Plan, progress: Progress) -> Prediction:
         least_alive = min(least_alive, _poll(simulation).active or 0.0)
         progress("soak", simulation.timeline.now - start, plan.soak_seconds)
     soak_outcomes = shard.outcomes - outcomes
-    counted_from = _quiet_from(recorder, start + plan.profile.load_profile.settle_seconds, end)
+    counted_from = _quiet_from(recorder, start + plan.reclaims_count_after_seconds, end)
     readings = {
         "loadgenPodsActive": Reading(least_alive),
         "shardConfigurePhaseP99Seconds": _p99(shard.configure_seconds[configured:]),

@@ -54,15 +54,21 @@ class Soak:
         self._journal = journal
         self._gates = gates
         self._pressure: list[PressureSample] = []
+        self._start = 0.0
+        self._before: dict[str, int] = {}
         self.samples: list[SoakSample] = []
+
+    async def begin(self) -> float:
+        """Tell the fleet, and say when it was; `hold` follows."""
+        self._before = await self._api.restarts()
+        self._start = start = time.time()
+        await self._api.set_phase("soak", start)
+        self._journal.say("soak", f"holding for {format_duration(self._plan.soak_seconds)}", soakStart=start)
+        return start
 
     async def hold(self) -> Soaked:
         """Soak for the planned time."""
-        before = await self._api.restarts()
-        start = time.time()
-        await self._api.set_phase("soak", start)
-        end = start + self._plan.soak_seconds
-        self._journal.say("soak", f"holding for {format_duration(self._plan.soak_seconds)}", soakStart=start)
+        start, end = self._start, self._start + self._plan.soak_seconds
         ticks, cut_short, looked = 0, "", False
         while (now := time.time()) < end:
             ticks += 1
@@ -77,7 +83,7 @@ class Soak:
         window = SoakWindow(start, time.time())
         self._feel_pressure(window.end)
         try:
-            soaked = self._soaked(window, before, await self._api.restarts())
+            soaked = self._soaked(window, self._before, await self._api.restarts())
         except (ScaletestError, ApiException) as error:  # what Prometheus saw can be judged all the same
             soaked = self._soaked(window, {}, {}, unknown=str(error))
         return replace(soaked, cut_short=cut_short)
@@ -129,7 +135,7 @@ class Soak:
     async def _sample(self, now: float, start: float) -> None:
         """One line for people, all gate values for the diary."""
         seconds = max(_TICK_SECONDS * 2, min(self._plan.window_seconds, int(now - start)))
-        counted_from = start + self._plan.profile.load_profile.settle_seconds
+        counted_from = start + self._plan.reclaims_count_after_seconds
         try:
             values = await asyncio.gather(*(self._prometheus.value(gate.windowed(seconds)) for gate in self._gates))
             fleet = await look_at_fleet(self._prometheus)

@@ -1,23 +1,24 @@
 """Steady state as ADR-0045 defines it: demand is covered by bound capacity, and nothing moves any more."""
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaletest.run.gates import LOAD_FRACTION
+from scaletest.run.gates import DEMAND_ALIVE, LOAD_FRACTION, PODS_BOUND, RECLAIMS, SHORTFALLS
 
 POLL_SECONDS = 10
 QUIET_POLLS = 3
 PLATEAU_POLLS = 12
 
 QUERIES = {
-    "active": "sum(scaletest_loadgen_cr_active)",
+    "active": DEMAND_ALIVE,
     "demand": "sum(bigfleet_shard_demand_machines)",
-    "shortfalls": "sum(bigfleet_shard_shortfalls)",
+    "shortfalls": SHORTFALLS,
     "acquisitions": 'sum(bigfleet_shard_actions_total{kind=~"Bootstrap|Provision"})',
-    "reclaims": 'sum(bigfleet_shard_actions_total{kind="Reclaim"})',
+    "reclaims": f"sum({RECLAIMS})",
     "waiting": "sum(bigfleet_shard_seeded_waiting)",
     "unfilled": "sum(scaletest_loadgen_steady_state == bool 0)",
-    "bound": "sum(bigfleet_scaletest_node_creator_bound_pods)",
+    "bound": PODS_BOUND,
 }
 
 
@@ -56,8 +57,8 @@ class Steadiness:
         self._wanted_active = int(LOAD_FRACTION * pods)
         # The profile wants a standing shortfall: it must be there, and then it is no plateau.
         self._scarce = scarce
-        self._previous: Poll | None = None
-        self._moves = True
+        # The last polls; what moved among them is what keeps a fleet from resting.
+        self._polls: deque[Poll] = deque(maxlen=QUIET_POLLS + 1)
         self.quiet = 0
         self.stuck = 0
 
@@ -71,27 +72,38 @@ class Steadiness:
         return not self._scarce and self.stuck >= PLATEAU_POLLS
 
     def observe(self, poll: Poll) -> None:
-        previous, self._previous = self._previous, poll
+        previous = self._polls[-1] if self._polls else None
+        self._polls.append(poll)
         flat = previous is not None and poll.acquisitions is not None and poll.acquisitions == previous.acquisitions
-        self._moves = not flat
         self.quiet = self.quiet + 1 if flat and not list(self._missing(poll)) else 0
         self.stuck = self.stuck + 1 if self._demand_built(poll) and flat and (poll.shortfalls or 0) > 0 else 0
 
     @property
     def unmet(self) -> list[Unmet]:
         """What keeps the last poll from being steady, in the order of cause and effect (spec, Appendix C)."""
-        poll = self._previous
-        if poll is None:
+        if not self._polls:
             return [Unmet("no poll was made", "the host's API and Prometheus")]
-        missing = list(self._missing(poll))
-        if self._moves:
-            figures = f"{_shown(poll.acquisitions)} acquisitions and {_shown(poll.reclaims)} reclaims, still moving"
-            missing.append(Unmet(f"oscillation: {figures}", "the shard's log: the engine gives back what it buys"))
-        return missing
+        return [*self._missing(self._polls[-1]), *self._moving()]
 
     def why_not(self) -> str:
         """The first condition that does not hold, in one sentence (spec/harness.md §5.3)."""
         return self.unmet[0].what if self.unmet else f"quiet for {self.quiet} of {QUIET_POLLS} polls only"
+
+    def _moving(self) -> Iterator[Unmet]:
+        """Who only buys is not there yet; who buys and gives back never will be."""
+        first, last = self._polls[0], self._polls[-1]
+        if last.acquisitions is None:
+            yield Unmet("the shard reports no acquisitions series", "the shard's log, and its scrapes")
+        elif last.acquisitions == first.acquisitions:
+            return
+        elif last.reclaims != first.reclaims:
+            figures = f"{_shown(last.acquisitions)} acquisitions and {_shown(last.reclaims)} reclaims, still moving"
+            yield Unmet(f"oscillation: {figures}", "the shard's log: the engine gives back what it buys")
+        else:
+            yield Unmet(
+                f"still acquiring: {_shown(last.acquisitions)} acquisitions so far, and nothing is given back",
+                "the shard's log: which needs it buys for; a longer rampBudget if that is just the fill",
+            )
 
     def _missing(self, poll: Poll) -> Iterator[Unmet]:
         if poll.clusters_ready < self._clusters:

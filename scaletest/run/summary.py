@@ -11,6 +11,7 @@ from typing import Any, cast
 from scaletest.model.plan import Plan
 from scaletest.model.substrate import Substrate
 from scaletest.run.gates import UNMEASURED_VALUE
+from scaletest.run.guard import classify_context
 from scaletest.run.hops import HopReading
 from scaletest.run.judging import Judgement, Soaked
 from scaletest.run.outcome import Outcome
@@ -32,6 +33,10 @@ class RunFacts:
     # The kube context; empty: the embedded host.
     context: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    # How long the fleet took to settle; 0 if it never did.
+    ramp_seconds: float = 0.0
+    # When the soak began, in unix seconds, whether or not it was held to its end.
+    soak_start: float | None = None
     soaked: Soaked | None = None
     samples: list[SoakSample] = field(default_factory=list)
     judgement: Judgement = field(default_factory=lambda: Judgement([], []))
@@ -53,12 +58,14 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
     """The document. Finite numbers only; −1 is a metric that was not measured (ADR-0017)."""
     plan, geometry = facts.plan, facts.plan.geometry
     gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.judgement.gates}
-    ramp = facts.seconds.get("settle", 0.0)
     document: Summary = {
         "runId": facts.run_id,
         "profile": plan.profile_name,
         "substrate": plan.substrate_name,
-        "target": {"context": facts.context or plan.substrate_name, "kind": plan.substrate.host_kind},
+        "target": {
+            "context": facts.context or plan.substrate_name,
+            "kind": classify_context(facts.context) if facts.context else "embedded",
+        },
         "cost": {
             "estimatedUsd": plan.cost.soak_usd,
             "estimatedRunUsd": plan.cost.run_usd,
@@ -78,9 +85,12 @@ def summarise(facts: RunFacts, outcome: Outcome) -> dict[str, Any]:
         "toolVersions": {name: tool.release for name, tool in GO_TOOLS.items()} | {HELM.name: HELM.release},
         "substrateFingerprint": fingerprint(plan.substrate),
         "seconds": facts.seconds,
-        "ramp": {"seconds": ramp, "podsPerSec": round(plan.pods / ramp, 2) if ramp else 0.0},
+        "ramp": {
+            "seconds": facts.ramp_seconds,
+            "podsPerSec": round(plan.pods / facts.ramp_seconds, 2) if facts.ramp_seconds else 0.0,
+        },
         "windows": {
-            "soakStart": facts.soaked.window.start if facts.soaked else None,
+            "soakStart": facts.soak_start,
             "soakEnd": facts.soaked.window.end if facts.soaked else None,
             "gateWindowSeconds": plan.window_seconds,
         },

@@ -73,7 +73,7 @@ class SummaryWindows(TypedDict):
     soakStart: float | None
     """Unix seconds; null if there was no soak."""
     soakEnd: float | None
-    """Unix seconds; null if there was no soak."""
+    """Unix seconds; null if the soak was not held: an interrupt or a cap ended it, or something broke away."""
     gateWindowSeconds: int
     """How far back from the end of the soak a gate looks."""
 

@@ -130,7 +130,7 @@ DEFECTS = [
     Defect(
         "a metric is missing",
         5,
-        "operatorAckP99Seconds is no-data: Prometheus has no value for it",
+        "operatorAckP99Seconds is no-data: there is no value for it",
         "operatorAckP99Seconds",
         "no-data",
         mistakes=(_NAMES_IT_OTHERWISE,),

@@ -89,6 +89,31 @@ async def test_an_apiserver_that_comes_back_disturbs_no_run(runner: Runner) -> N
     await ended(runner, run, ids, 0)
 
 
+async def test_an_apiserver_that_comes_back_while_settling_disturbs_no_run(runner: Runner) -> None:
+    run = await start_quick_run(runner)
+    await runner.reached("settle")
+    ids = runner.hosts()
+    os.kill(_host_apiserver(runner), signal.SIGKILL)
+    await ended(runner, run, ids, 0)
+
+
+async def test_a_run_that_hits_its_cap_keeps_its_evidence(runner: Runner) -> None:
+    """The runner sleeps through the rest of its time."""
+    run = await start_quick_run(runner, "--max-duration", "4m21s")
+    began = asyncio.get_running_loop().time()
+    await runner.reached("soak")
+    ids = runner.hosts()
+    run.send(signal.SIGSTOP)
+    await asyncio.sleep(began + 262 - asyncio.get_running_loop().time())
+    run.send(signal.SIGCONT)
+    screen = await ended(runner, run, ids, 8)
+    assert "raise the flag or shorten the profile" in screen
+    summary = summary_of(runner)
+    assert summary["failure"] == "the run hit --max-duration 4m21s"
+    assert summary["snapshot"]["samples"] > 0
+    assert summary["windows"]["soakStart"] is not None
+
+
 async def test_a_host_that_dies_in_the_soak_is_named(runner: Runner) -> None:
     run, ids = await soaking(runner)
     await runner.kill("scaletest.host.daemon")

@@ -104,7 +104,7 @@ def finished(cluster: SomebodysCluster, tmp_path_factory: pytest.TempPathFactory
 def test_the_run_passes_with_every_gate_measured(finished: FinishedRun) -> None:
     assert finished.exit_code == 0, finished.screen
     assert {gate["verdict"] for gate in finished.summary["gates"]} == {"pass"}
-    assert finished.summary["target"] == {"context": "somebodys", "kind": "context"}
+    assert finished.summary["target"] == {"context": "somebodys", "kind": "unknown"}
 
 
 def test_a_way_that_breaks_off_is_opened_again(finished: FinishedRun) -> None:

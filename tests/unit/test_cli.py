@@ -1,6 +1,7 @@
 """Bad input ends in one sentence with a hint and exit code 2, before anything is started."""
 
 import io
+import re
 import signal
 import subprocess
 import sys
@@ -168,18 +169,19 @@ def test_a_copied_profile_finds_the_catalogs_that_ship(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     run_id, folder = cli_run._results_folder(tmp_path / "new" / "folder", "smoke")
-    assert run_id.endswith("-smoke")
+    assert re.fullmatch(r"\d{8}-\d{6}-smoke-[0-9a-f]{4}", run_id)
     assert folder.is_dir()
     (folder / "summary.json").write_text("{}")
     with pytest.raises(UsageError, match="already holds a run"):
         cli_run._results_folder(folder, "smoke")
 
 
-def test_two_runs_of_one_second_get_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_of_one_second_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_run, "PROJECT", tmp_path)
-    folders = {cli_run._results_folder(None, "smoke") for _ in range(5)}
+    folders = [cli_run._results_folder(None, "smoke") for _ in range(5)]
+    elsewhere = [cli_run._results_folder(tmp_path / f"{number}", "smoke") for number in range(5)]
     assert len({folder for _, folder in folders}) == 5
-    assert len({run_id for run_id, _ in folders}) == 5
+    assert len({run_id for run_id, _ in folders + elsewhere}) == 10
 
 
 @pytest.mark.parametrize("output", ["/proc/nope", "/dev/null/x"])

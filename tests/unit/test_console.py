@@ -10,11 +10,11 @@ from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import smoke_plan
 
 
-def shown(readings: dict[str, Reading], outcome: Outcome) -> list[str]:
+def shown(readings: dict[str, Reading], outcome: Outcome, output: Path = Path("results/run")) -> list[str]:
     facts = RunFacts(smoke_plan(), "run")
     gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
     facts.judgement = Judgement(gates, [])
-    return verdict_lines(summarise(facts, outcome), Path("results/run"))
+    return verdict_lines(summarise(facts, outcome), output)
 
 
 def test_gates_come_first_with_value_bound_and_observations() -> None:
@@ -45,7 +45,14 @@ def test_the_verdict_names_its_exit_code_and_every_reason() -> None:
     assert "  shardShortfalls: 3 > 0" in lines
     assert "  left behind: a process" in lines
     assert "evidence   results/run" in lines
-    assert lines[-1].endswith("results/run/logs has the last words of every container")
+    assert any(line.startswith("next") and "scaletest-runner gc" in line for line in lines)
+
+
+def test_logs_are_pointed_at_where_there_are_some(tmp_path: Path) -> None:
+    outcome = Outcome([(1, "shardShortfalls: 3 > 0")])
+    assert not any("last words" in line for line in shown({}, outcome, tmp_path))
+    (tmp_path / "logs").mkdir()
+    assert shown({}, outcome, tmp_path)[-1].endswith("/logs has the last words of every container")
 
 
 def test_a_void_verdict_says_what_to_do() -> None:

@@ -58,3 +58,12 @@ def test_a_run_provisions_it_where_there_is_a_grafana() -> None:
     assert json.loads(values["grafana"]["dashboards"][UID]) == dashboard(cloud)
     here = smoke_plan()
     assert with_dashboard(here, here.values("run")) == here.values("run")
+
+
+def test_the_verdict_panel_counts_every_gate_and_takes_no_nan_for_a_pass() -> None:
+    plan = smoke_plan()
+    panel = next(panel for panel in dashboard(plan)["panels"] if panel["id"] == 99)
+    [target] = panel["targets"]
+    assert target["expr"].count("> -Inf") == len(gates_for(plan)) + 1, "the reclaims, too"
+    [mapping] = panel["fieldConfig"]["defaults"]["mappings"]
+    assert mapping["options"] == {"-1": {"text": "WAIT"}, "0": {"text": "PASS"}}

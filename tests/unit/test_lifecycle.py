@@ -7,19 +7,20 @@ from pathlib import Path
 from scaletest.model.reading import PROJECT
 from scaletest.run.guard import Caps
 from scaletest.run.journal import Event, Journal
+from scaletest.run.judging import Soaked
 from scaletest.run.lifecycle import Run, RunOptions
 from scaletest.run.outcome import Outcome
 from scaletest.run.stage import StageOptions
 from tests.unit.plans import smoke_plan
 
 
-def ended(output: Path) -> tuple[Outcome, list[Event]]:
+def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple[Outcome, list[Event]]:
     """Run without any binaries, so that Helm is the first thing missing."""
     events: list[Event] = []
     journal = Journal(output / "events.jsonl", events.append)
     nothing = output / "no-such-place"
     stage = StageOptions(run_id="run", chart=PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm")
-    run = Run(smoke_plan(), RunOptions(output, stage, Caps(60, 50)), journal)
+    run = kind(smoke_plan(), RunOptions(output, stage, Caps(cap_seconds, 50)), journal)
     try:
         return asyncio.run(run.execute()), events
     finally:
@@ -49,3 +50,29 @@ def test_a_diary_that_cannot_be_written_keeps_a_run_from_passing(tmp_path: Path)
     outcome, _ = ended(tmp_path)
     assert (5, "events.jsonl could not be written: No space left on device") in outcome.failures
     assert (tmp_path / "summary.json").exists()
+
+
+def test_a_run_that_hits_its_cap_ends_in_order(tmp_path: Path) -> None:
+    class Slow(Run):
+        async def _steps(self) -> Soaked:
+            await asyncio.sleep(3600)
+            raise AssertionError
+
+    outcome, events = ended(tmp_path, Slow, cap_seconds=0.01)
+    assert outcome.failures == [(8, "the run hit --max-duration 0s")]
+    assert json.loads((tmp_path / "summary.json").read_text())["exitCode"] == 8
+    assert events[-1].message == "nothing is left behind"
+
+
+def test_a_time_out_of_something_else_is_not_the_cap(tmp_path: Path) -> None:
+    class Impatient(Run):
+        async def _steps(self) -> Soaked:
+            raise TimeoutError("nobody answered")
+
+    outcome, _ = ended(tmp_path, Impatient)
+    assert outcome.failures == [(4, "unexpected TimeoutError: nobody answered")]
+
+
+def test_a_fleet_that_never_settled_has_no_ramp(tmp_path: Path) -> None:
+    ended(tmp_path)
+    assert json.loads((tmp_path / "summary.json").read_text())["ramp"] == {"seconds": 0.0, "podsPerSec": 0.0}

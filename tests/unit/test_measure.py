@@ -34,3 +34,7 @@ def test_no_series_is_no_value() -> None:
 def test_counting_never_begins_before_its_time() -> None:
     early = [(at, 0.0 if at < 60 else 4.0) for at, _ in QUIET]
     assert count_reclaims([early], 95.0).value == 0
+
+
+def test_a_soak_that_ends_before_the_count_begins_has_no_value() -> None:
+    assert count_reclaims([QUIET], 121.0).value is None

@@ -269,3 +269,9 @@ def test_durations_print_short() -> None:
 
 def test_the_ordinal_is_the_end_of_a_name() -> None:
     assert ordinal_of("kwok-cluster-17") == 17
+
+
+def test_reclaims_count_from_the_start_of_a_soak_that_is_shorter_than_the_pause_before_them() -> None:
+    whole = shipped_plan("dev-50", "embedded")
+    assert whole.reclaims_count_after_seconds == 90
+    assert changed(whole, soak_seconds=75).reclaims_count_after_seconds == 0

@@ -27,6 +27,7 @@ def judged(value: float = 1.0) -> Judgement:
 def summary_of(judgement: Judgement) -> dict[str, Any]:
     facts = RunFacts(smoke_plan(), "run", judgement=judgement)
     restarts = {"shard-0/shard": 2}
+    facts.soak_start = 100.0
     facts.soaked = Soaked(SoakWindow(100.0, 160.0), Reading(2.0), Strain(12.5, True, restarts), "cut")
     return summarise(facts, Outcome(list(judgement.failures())))
 
@@ -66,6 +67,8 @@ def test_what_nobody_knew_then_is_not_known_today() -> None:
 def test_a_run_that_never_soaked_cannot_be_judged() -> None:
     with pytest.raises(UsageError, match="never soaked"):
         soaked_of(summarise(RunFacts(smoke_plan(), "run"), Outcome()))
+    with pytest.raises(UsageError, match="did not hold its soak"):
+        soaked_of(summarise(RunFacts(smoke_plan(), "run", soak_start=100.0), Outcome()))
 
 
 def test_the_same_verdict_changes_nothing() -> None:

@@ -122,7 +122,8 @@ def test_a_schema_knows_where_a_field_belongs() -> None:
 
 def real_summary() -> dict[str, Any]:
     plan = smoke_plan()
-    facts = RunFacts(plan, "20261116-120000-smoke", seconds={"settle": 40.5})
+    facts = RunFacts(plan, "20261116-120000-smoke", seconds={"settle": 40.5}, ramp_seconds=40.5)
+    facts.soak_start = 1.5
     facts.soaked = Soaked(SoakWindow(1.5, 61.5), Reading(0), Strain())
     readings = [Reading(None), Reading(1.0, 50, 300.0)]
     facts.judgement = Judgement(

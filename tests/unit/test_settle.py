@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from scaletest.errors import NotSteady
+from scaletest.errors import InstallError, NotSteady
 from scaletest.model.profile import Profile
 from scaletest.run.hostapi import HostApi
-from scaletest.run.journal import Journal
+from scaletest.run.journal import Event, Journal
 from scaletest.run.prometheus import Prometheus, Sample
 from scaletest.run.settle import Settle
 from scaletest.run.steadiness import PLATEAU_POLLS, QUIET_POLLS, Poll, Steadiness
@@ -66,7 +66,10 @@ def test_the_reason_is_said_in_words() -> None:
     assert "demand is not built: 12 of 79" in after(replace(GOOD, active=12)).why_not()
     assert "undersupply: 3 needs" in after(replace(GOOD, shortfalls=3)).why_not()
     assert "2 seeded machines still wait" in after(replace(GOOD, waiting=2)).why_not()
-    assert "oscillation" in after(GOOD).why_not()
+    assert "still acquiring: 30 acquisitions" in after(GOOD, replace(GOOD, acquisitions=30)).why_not()
+    assert "oscillation: 30 acquisitions and 4" in after(GOOD, replace(GOOD, acquisitions=30, reclaims=4)).why_not()
+    assert "no acquisitions series" in after(replace(GOOD, acquisitions=None)).why_not()
+    assert "quiet for 0 of 3" in after(GOOD).why_not()
     assert "no shortfalls series" in after(replace(GOOD, shortfalls=None)).why_not()
     assert "1 clusters do not have their whole demand" in after(replace(GOOD, unfilled=1)).why_not()
 
@@ -76,9 +79,9 @@ def test_each_reason_says_what_to_look_at() -> None:
         (replace(GOOD, active=12), "load-driver"),
         (replace(GOOD, demand=0), "operator"),
         (replace(GOOD, shortfalls=3), "seed against catalog"),
-        (GOOD, "shard's log"),
+        (replace(GOOD, acquisitions=30), "shard's log"),
     ):
-        assert place in after(poll).unmet[0].look_at
+        assert place in after(GOOD, poll).unmet[0].look_at
 
 
 def test_conditions_of_the_harness_are_told_apart() -> None:
@@ -130,6 +133,23 @@ class ReadyClusters(HostApi):
 
     async def ready_pods(self, component: str) -> int:
         return 2
+
+
+class Away(ReadyClusters):
+    """An API that does not answer just now."""
+
+    async def ready_pods(self, component: str) -> int:
+        raise InstallError("the host's API does not answer: refused")
+
+
+def test_an_api_that_does_not_answer_is_a_poll_that_is_not_steady(tmp_path: Path) -> None:
+    events: list[Event] = []
+    journal = Journal(tmp_path / "events.jsonl", events.append)
+    plan = replace(smoke_plan(), ramp_budget_seconds=0.001)
+    with pytest.raises(NotSteady, match="2 of 2 clusters are not Ready"):
+        asyncio.run(Settle(plan, Away(), Sluggish(), journal).wait())
+    journal.close()
+    assert events[0].message == "the host's API does not answer: refused"
 
 
 @pytest.mark.parametrize(
