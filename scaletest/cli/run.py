@@ -146,6 +146,12 @@ def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     return run_id, folder
 
 
+def _shown(path: Path) -> str:
+    """As somebody who stands here would type it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
     """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
     import yaml
@@ -229,7 +235,7 @@ async def _run(
             outcome = await run.execute()
     finally:
         journal.close()
-    view.verdict(run.summary, str(results))
+    view.verdict(run.summary, _shown(results))
     if keep:
         await _show_what_stays(run_id, view.line)
     return outcome.exit_code

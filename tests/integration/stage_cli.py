@@ -128,8 +128,8 @@ class Runner:
         flags = ("--pods", "0", "--chart", str(self.chart), "--output", self._new_results())
         return await self.start("up", *flags, *arguments, **environ)
 
-    async def start_run(self, *arguments: str) -> Command:
-        return await self.start("--output", self._new_results(), *arguments)
+    async def start_run(self, *arguments: str, **environ: str) -> Command:
+        return await self.start("--output", self._new_results(), *arguments, **environ)
 
     def _new_results(self) -> str:
         self.results = self.home / f"results-{len(self._commands)}"

@@ -1,5 +1,6 @@
 """A cluster that cannot be reached, or does not let us in: told at once, with what to look at, and nothing is left."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -35,18 +36,29 @@ async def cluster(runner: Runner, host_tools: toolchain.Toolchain) -> Kubectl:
 
 
 async def refused(runner: Runner, cluster: Kubectl, spoil: Spoil) -> str:
-    """What `up` says when it uses a spoilt copy of the cluster's kubeconfig."""
+    """What a run and `up` say when they use a spoilt copy of the cluster's kubeconfig."""
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     spoil(document)
     spoilt = runner.home / "kubeconfig"
     spoilt.write_text(yaml.safe_dump(document))
-    up = await runner.start_up("--substrate", "example-kind-laptop", "--namespace", "mine", KUBECONFIG=str(spoilt))
-    screen = await up.end(4)
-    assert "Traceback" not in screen
-    assert not list(runner.state.glob("stages/*")), screen
+    flags = ("--substrate", "example-kind-laptop", "--namespace", "mine")
+    images = ("--image", "bigfleet=bigfleet:dev", "--image", "scaletest=bigfleet-scaletest:dev")
+    run = await runner.start_run("--profile", "smoke", *flags, *images, KUBECONFIG=str(spoilt))
+    screens = [await run.end(4)]
+    summary = json.loads((runner.results / "summary.json").read_text())
+    assert (summary["exitCode"], summary["verdict"]) == (4, "incomplete")
+    assert summary["failure"] in screens[0]
+    assert {path.name for path in runner.results.iterdir()} >= {"plan.json", "events.jsonl", "junit.xml", "report.html"}
+    up = await runner.start_up(*flags, KUBECONFIG=str(spoilt))
+    screens.append(await up.end(4))
+    for screen in screens:
+        assert "Traceback" not in screen
+        assert summary["failure"] in screen
+        assert [line for line in screen.splitlines() if "hint: " in line], screen
+    assert not list(runner.state.glob("stages/*")), screens
     assert "NotFound" in await cluster("get", "namespace", "mine", check=False)
     assert "nothing is left behind" in await runner("gc")
-    return screen
+    return screens[0]
 
 
 async def test_a_server_that_nobody_is_at(runner: Runner, cluster: Kubectl) -> None:

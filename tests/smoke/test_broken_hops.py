@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,23 @@ def test_a_kept_run_stays_up_and_says_how_to_look_and_how_to_remove_it(
         assert words in looked_at["status"]
     assert run_id not in looked_at["gc"]
     assert f"{run_id} is down" in looked_at["down"]
+
+
+def test_runs_side_by_side_share_no_name_address_or_folder(broken_runs: dict[str, FinishedRun]) -> None:
+    runs = list(broken_runs.values())
+    assert len({one.summary["runId"] for one in runs}) == len(runs)
+    pairs = [(one, other) for one, other in combinations(runs, 2) if went_on_together(one, other)]
+    assert pairs, "at least two of them were to go on at once"
+    for one, other in pairs:
+        assert not {one.host()[key] for key in ("host", "address", "directory")} & set(other.host().values())
+
+
+def went_on_together(one: FinishedRun, other: FinishedRun) -> bool:
+    """Whether both had a host at some moment."""
+    (began, ended), (other_began, other_ended) = (
+        (run.events()[0]["time"], run.events()[-1]["time"]) for run in (one, other)
+    )
+    return bool(began < other_ended and other_began < ended)
 
 
 def test_an_interrupted_run_says_so(broken_runs: dict[str, FinishedRun]) -> None:
