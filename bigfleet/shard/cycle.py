@@ -167,12 +167,11 @@ class Cycles:
 
     async def _reconcile(self) -> int:
         """How many machines changed state; a provider that does not answer leaves us with the last view."""
-        # The first List may be a whole fleet; a later one must not hold up the cycle for longer than the timer would.
+        # Nothing is decided before the first List; later, no page may hold up the cycle for longer than the timer would.
         first = not self._reconciler.ready
-        limit = None if first else self._options.cycle_interval_seconds
+        page_seconds = None if first else self._options.cycle_interval_seconds
         try:
-            async with asyncio.timeout(limit):
-                changes = await self._reconciler.reconcile()
+            changes = await self._reconciler.reconcile(page_seconds)
         except (ProviderError, TimeoutError) as error:
             self._metrics.reconcile_errors.inc()
             log.warning("reconcile failed", error=str(error) or "no answer in time")

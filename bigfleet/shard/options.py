@@ -29,6 +29,12 @@ class ShardOptions:
     coordinator_heartbeat_interval_seconds: float = 10.0
     # The longest time between two cycles; roll-ups and state changes wake one sooner.
     cycle_interval_seconds: float = 10.0
+    # Machines per answer of the provider's List, so that no fleet outgrows a message; 0 asks for all at once.
+    list_page_size: int = 10_000
+    # Ask for what changed since the last List; otherwise every cycle lists everything.
+    incremental_reconcile: bool = True
+    # How often everything is listed all the same, one page per cycle: not every provider tells of what has gone.
+    full_reconcile_interval_seconds: float = 600.0
     # Provider calls at the same time.
     execute_concurrency: int = 1
     # Actions dispatched by one cycle, the rest waits for the next (at once); 0 = unlimited.
@@ -67,10 +73,15 @@ class ShardOptions:
             raise ValueError(f"execute_concurrency is {self.execute_concurrency}, it must be at least 1")
         if not 0 <= self.reclaim_cap_fraction <= 1:
             raise ValueError(f"reclaim_cap_fraction is {self.reclaim_cap_fraction:g}, it must be in [0, 1]")
-        for name in ("cycle_interval_seconds", "coordinator_heartbeat_interval_seconds"):
+        for name in (
+            "cycle_interval_seconds",
+            "coordinator_heartbeat_interval_seconds",
+            "full_reconcile_interval_seconds",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name):g}, it must be above 0")
         for name in (
+            "list_page_size",
             "max_actions_per_cycle",
             "metrics_warmup_cycles",
             "available_capacity_interval_seconds",

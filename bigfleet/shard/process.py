@@ -75,7 +75,8 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
 
     async with AsyncExitStack() as stack:
         audit = stack.enter_context(AuditLog(options.audit_log))
-        provider = ProviderClient(options.provider_addr, options.tls_dir, Fence(options.id, epoch))
+        fence = Fence(options.id, epoch)
+        provider = ProviderClient(options.provider_addr, options.tls_dir, fence, options.list_page_size)
         stack.push_async_callback(provider.close)
         instructions = Instructions(domains, lambda: reconciler.start_over())
         sessions = Sessions(
@@ -92,7 +93,16 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             inventory, needs, provider, sessions, notices, holds, metrics, audit, options.execute_concurrency, wake
         )
         stack.push_async_callback(executor.close)
-        reconciler = Reconciler(inventory, provider, executor, notices, domains, metrics)
+        reconciler = Reconciler(
+            inventory,
+            provider,
+            executor,
+            notices,
+            domains,
+            metrics,
+            options.incremental_reconcile,
+            options.full_reconcile_interval_seconds,
+        )
         engine = Engine(
             EngineOptions(
                 reclaim_cap_fraction=options.reclaim_cap_fraction, reclaim_after_seconds=options.reclaim_after_seconds

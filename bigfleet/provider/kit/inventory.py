@@ -28,6 +28,8 @@ class Page:
     revision: bytes
     restarted: bool
     """The cursor meant nothing to us, so the answer starts from nothing."""
+    more: bool
+    """The page was cut; the rest follows its revision."""
 
 
 class Inventory:
@@ -118,7 +120,7 @@ class Inventory:
         ids = list(self._log) if cursor is None else self._changed_after(cursor)
         records: list[MachineRecord] = []
         removed: list[str] = []
-        revision = self._revision
+        revision, more = self._revision, False
         for machine_id in ids:
             record = self._records.get(machine_id)
             if record is None:
@@ -129,11 +131,11 @@ class Inventory:
                     removed.append(machine_id)  # it may have been the caller's before
             elif not states or record.state in states:
                 if limit and len(records) == limit:
-                    revision = self._log[records[-1].id]
+                    revision, more = self._log[records[-1].id], True
                     removed = [gone for gone in removed if self._log[gone] < revision]
                     break
                 records.append(record)
-        return Page(records, removed, b"%d" % revision, restarted=cursor is None and since != b"")
+        return Page(records, removed, b"%d" % revision, restarted=cursor is None and since != b"", more=more)
 
     # --- on disk ------------------------------------------------------------------------------------------------
 
