@@ -16,8 +16,9 @@ from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.membership import Standing, readmit
+from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.snapshots import chunks, meta_of
-from bigfleet.coordinator.store import Deposed, Domain, DomainTaken, UnknownShard
+from bigfleet.coordinator.store import Deposed, DomainTaken, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.core.labels import check_label_key, check_label_value
 from bigfleet.leaderclient import LEADER_HEADER, NOT_LEADER
@@ -53,6 +54,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 acknowledged=True,
                 instructions=instructions,
                 founded_unix_ns=tenure.claim.founded_unix_ns,
+                domains_assigned=bool((await tenure.ownership()).owners),
             )
 
     async def AssignDomain(  # noqa: N802
@@ -70,9 +72,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 domain = Domain(check_label_key(request.topology_key), check_label_value(request.topology_value))
             except ValueError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no machine has such a label: {error}")
-            async with tenure.writing:
-                await tenure.store.assign(domain, request.shard_id)
-            tenure.instruct_assign(request.shard_id, domain)
+            await tenure.assign(domain, request.shard_id)
         return pb.AssignDomainResponse()
 
     async def UnassignDomain(  # noqa: N802
@@ -81,20 +81,14 @@ class CoordinatorService(rpc.CoordinatorServicer):
         await require(context, "admin")
         async with self._leading(context) as tenure:
             await _need(context, topology_key=request.topology_key, topology_value=request.topology_value)
-            domain = Domain(request.topology_key, request.topology_value)
-            async with tenure.writing:
-                owner = await tenure.store.unassign(domain)
-            if owner:
-                tenure.instruct_unassign(owner, domain)
+            await tenure.unassign(Domain(request.topology_key, request.topology_value))
         return pb.UnassignDomainResponse()
 
     async def RemoveShard(self, request: pb.RemoveShardRequest, context: Context) -> pb.RemoveShardResponse:  # noqa: N802
         await require(context, "admin")
         async with self._leading(context) as tenure:
             await _need(context, shard_id=request.shard_id)
-            async with tenure.writing:
-                await tenure.store.remove_shard(request.shard_id)
-                tenure.forget(request.shard_id)
+            await tenure.remove_shard(request.shard_id)
         return pb.RemoveShardResponse()
 
     async def ListShards(self, request: pb.ListShardsRequest, context: Context) -> pb.ListShardsResponse:  # noqa: N802, ARG002

@@ -167,7 +167,7 @@ class Cycles:
 
     async def _reconcile(self) -> int:
         """How many machines changed state; a provider that does not answer leaves us with the last view."""
-        # Nothing is decided before the first List; later, no page may hold up the cycle for longer than the timer would.
+        # Nothing is decided before the first List; later, no page may hold up the cycle longer than the timer would.
         first = not self._reconciler.ready
         page_seconds = None if first else self._options.cycle_interval_seconds
         try:
