@@ -1,5 +1,6 @@
 """The shard's settings, named like its flags (spec/engine.md §8)."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,15 +13,15 @@ class ShardOptions:
     """Settings of a shard."""
 
     # `host:port` of the gRPC services Shard and ShardRead.
-    listen: str
-    # `host:port` of /metrics, /healthz and /readyz.
-    metrics_addr: str
+    listen: str = "127.0.0.1:7780"
+    # `host:port` of /metrics, /healthz and /readyz; 0 = nowhere.
+    metrics_addr: str = ":8780"
     # The shard's name towards provider and coordinator; fencing is per id, so no two shards may share one.
-    id: str
+    id: str = "shard-0"
     # Holds the epoch and the assigned domains; must survive a restart.
-    data_dir: Path
+    data_dir: Path = Path("data")
     # `host:port` of the capacity provider.
-    provider_addr: str
+    provider_addr: str = "127.0.0.1:7800"
     # One address or several, comma-separated; None starts no report loop.
     coordinator_addr: str | None = None
     # How others reach this shard; None means `listen`.
@@ -45,6 +46,8 @@ class ShardOptions:
     reconnect_seconds: float = 10.0
     # Cycles at the start that are left out of the cycle histograms.
     metrics_warmup_cycles: int = 0
+    # Log where every 20th cycle's time went; BIGFLEET_PHASEDUMP=1 in the environment asks for it too.
+    phase_attribution_log: bool = field(default_factory=lambda: os.environ.get("BIGFLEET_PHASEDUMP") == "1")
     # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
     reclaim_cap_fraction: float = 0.05
     # How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back.

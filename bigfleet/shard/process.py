@@ -140,7 +140,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         for loop in loops:
             stack.callback(group.create_task(loop).cancel)
         log.info("shard serves", id=options.id, epoch=epoch, port=port, provider=options.provider_addr)
-        yield RunningShard(port, web.addresses[0][1])
+        yield RunningShard(port, daemon.port_of(web))
 
 
 async def _cycle_once_asked(cycles: Cycles, reports: CoordinatorClient) -> None:
