@@ -14,6 +14,7 @@ StoreError
 ├── Deposed         another leader or term is recorded: nothing was read or written
 └── Refusal         the state does not allow the command
     ├── UnknownShard
+    ├── UnknownProvider
     └── DomainTaken
 """
 
@@ -53,6 +54,11 @@ class Refusal(StoreError):
 class UnknownShard(Refusal):
     def __init__(self, shard_id: str) -> None:
         super().__init__(f"shard {shard_id!r} is not registered")
+
+
+class UnknownProvider(Refusal):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"provider {name!r} is not registered")
 
 
 class DomainTaken(Refusal):
@@ -181,6 +187,29 @@ class Store:
             await self._write_all(
                 [*released, *freed, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
             )
+
+    async def set_quota(self, provider: str, region: str, shard_id: str, slots: int) -> None:
+        """Give a shard so many slots of a provider's region; none takes its slice away, also from one that has gone."""
+        key = _path("quotas", provider, region)
+        with self._counted():
+            known, found = await self._read(etcd.read(_path("shards", shard_id)), etcd.read(key))
+            if slots and not known:
+                raise UnknownShard(shard_id)
+            per_shard = (_decode(found[0], dict[str, int]) if found else {}) | {shard_id: slots}
+            kept = {each: slots for each, slots in sorted(per_shard.items()) if slots}
+            await self._write([], [etcd.put(key, msgspec.json.encode(kept)) if kept else etcd.delete(key)])
+
+    async def set_provider(self, provider: Provider) -> None:
+        """Record a provider, or its new address and region."""
+        record = msgspec.json.encode(_ProviderRecord(provider.address, provider.region))
+        with self._counted():
+            await self._write([], [etcd.put(_path("providers", provider.name), record)])
+
+    async def remove_provider(self, name: str) -> None:
+        key = _path("providers", name)
+        with self._counted():
+            if not (await self._write([etcd.exists(key)], [etcd.delete(key)])).succeeded:
+                raise UnknownProvider(name)
 
     async def shards(self) -> list[Shard]:
         """All registered shards, sorted by id."""

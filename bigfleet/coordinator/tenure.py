@@ -58,6 +58,7 @@ class Tenure:
         shortfalls = [_bare(shortfall) for shortfall in report.shortfalls[:_MAX_SHORTFALLS]]
         last = LastReport(now_unix_ns, report.cycle, report.summary, shortfalls)
         known = self.shards.get(report.shard_id)
+        new = known is None
         if known is None or (report.shard_address and known.address != report.shard_address):
             known = await self._register(report, last)
         known.report = last
@@ -70,6 +71,10 @@ class Tenure:
                 log.warning("not done", shard=report.shard_id, asked=asked, outcome=outcome, reason=ack.reason)
         if report.HasField("domains"):
             await self._settle(report.shard_id, known, _domains(report.domains))
+        elif new:
+            # Which assignments our predecessor delivered, it does not say; it takes them twice gladly.
+            for domain in (await self.ownership()).lacking(report.shard_id, held=set()):
+                self._instruct_assign(report.shard_id, domain)
         self._count_pending(report.shard_id)
         return list(known.instructions.values())
 
@@ -132,10 +137,6 @@ class Tenure:
                 known.address = report.shard_address
                 return known
             known = self.shards[report.shard_id] = KnownShard(report.shard_address, last)
-        if not report.HasField("domains"):
-            # Which assignments our predecessor delivered, it does not say; it takes them twice gladly.
-            for domain in (await self.ownership()).lacking(report.shard_id, held=set()):
-                self._instruct_assign(report.shard_id, domain)
         return known
 
     async def save_heartbeats(self) -> None:

@@ -308,6 +308,42 @@ class ProviderEntry(_message.Message):
     region: str
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., region: _Optional[str] = ...) -> None: ...
 
+class SetQuotaRequest(_message.Message):
+    __slots__ = ("provider", "region", "shard_id", "slots")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    region: str
+    shard_id: str
+    slots: int
+    def __init__(self, provider: _Optional[str] = ..., region: _Optional[str] = ..., shard_id: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
+
+class SetQuotaResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetProviderRequest(_message.Message):
+    __slots__ = ("provider",)
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    provider: ProviderEntry
+    def __init__(self, provider: _Optional[_Union[ProviderEntry, _Mapping]] = ...) -> None: ...
+
+class SetProviderResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RemoveProviderRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RemoveProviderResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ListShardReportsRequest(_message.Message):
     __slots__ = ("shard_id",)
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
