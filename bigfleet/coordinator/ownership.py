@@ -45,8 +45,9 @@ class Ownership:
 
     def excess(self, shard_id: str, held: set[Domain]) -> list[Domain]:
         """What a shard with these domains must give up."""
-        released = self.released.get(shard_id, set())
-        return sorted(d for d in held if d in released or self.owners.get(d, shard_id) != shard_id)
+        others = {domain for domain in held if self.owners.get(domain, shard_id) != shard_id}
+        taken = held & self.released.get(shard_id, set()) - self.given.get(shard_id, set())
+        return sorted(others | taken)
 
     def given_up(self, shard_id: str, held: set[Domain]) -> set[Domain]:
         """What was taken from a shard and is not among its domains any more."""

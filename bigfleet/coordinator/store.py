@@ -35,7 +35,7 @@ PREFIX = "/bigfleet/"
 LEADER_KEY = f"{PREFIX}leader"
 APPLY_OUTCOMES = ("success", "error", "fsm_error")
 
-# etcd takes 128 operations per transaction; the leader's own record needs one.
+# etcd takes 128 operations per transaction; the leader's own record needs one. Even: pairs stay together.
 _OPERATIONS_PER_TXN = 100
 
 
@@ -180,12 +180,15 @@ class Store:
             )
             if not known:
                 raise UnknownShard(shard_id)
-            owned = [pair for pair in domains if pair.value.decode() == shard_id]
             # It may come back with all of them on its disk.
-            released = [etcd.put(_released(shard_id, Domain(*_segments(pair))), b"") for pair in owned]
-            freed = [etcd.delete(pair.key) for pair in owned]
+            freed = [
+                operation
+                for pair in domains
+                if pair.value.decode() == shard_id
+                for operation in (etcd.delete(pair.key), etcd.put(_released(shard_id, Domain(*_segments(pair))), b""))
+            ]
             await self._write_all(
-                [*released, *freed, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
+                [*freed, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
             )
 
     async def set_quota(self, provider: str, region: str, shard_id: str, slots: int) -> None:
