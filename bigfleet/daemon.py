@@ -18,6 +18,9 @@ from prometheus_client import (
     generate_latest,
 )
 
+# The address of metrics that nobody wants.
+NOWHERE = "0"
+
 _WRONG_USE = 2
 _OF_THE_PLACE = frozenset(
     {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EROFS}
@@ -58,7 +61,7 @@ async def serve_metrics(
     ready: Callable[[], bool] = lambda: True,
     refresh: Callable[[], Awaitable[None]] = _nothing_to_do,
 ) -> web.AppRunner:
-    """Serve /metrics, /healthz and /readyz on `host:port`; call `cleanup()` on the result to stop.
+    """Serve /metrics, /healthz and /readyz on `host:port`, or nowhere at `0`; call `cleanup()` on the result to stop.
 
     `refresh` is awaited before metrics are shown, for those that have to be fetched.
     """
@@ -77,9 +80,15 @@ async def serve_metrics(
     app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    host, _, port = address.rpartition(":")
-    await web.TCPSite(runner, host or "127.0.0.1", int(port)).start()
+    if address != NOWHERE:
+        host, _, port = address.rpartition(":")
+        await web.TCPSite(runner, host or "127.0.0.1", int(port)).start()
     return runner
+
+
+def port_of(server: web.AppRunner) -> int:
+    """Where metrics are served; 0 = nowhere."""
+    return server.addresses[0][1] if server.addresses else 0
 
 
 async def watch_loop_lag(registry: CollectorRegistry) -> None:

@@ -53,7 +53,7 @@ class CoordinatorOptions:
     advertise_addr: str | None = None
     """Where clients and the other coordinators find them; None: where we listen."""
     metrics_addr: str = ":8790"
-    """Of /metrics, /healthz and /readyz."""
+    """Of /metrics, /healthz and /readyz; 0 = nowhere."""
     id: str = "node-1"
     """Name of this coordinator and of its etcd member."""
     data_dir: Path = Path("coord-data")

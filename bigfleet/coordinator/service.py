@@ -16,8 +16,9 @@ from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.membership import Standing, readmit
+from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.snapshots import chunks, meta_of
-from bigfleet.coordinator.store import Deposed, Domain, DomainTaken, UnknownShard
+from bigfleet.coordinator.store import Deposed, DomainTaken, Provider, UnknownProvider, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.core.labels import check_label_key, check_label_value
 from bigfleet.leaderclient import LEADER_HEADER, NOT_LEADER
@@ -53,6 +54,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 acknowledged=True,
                 instructions=instructions,
                 founded_unix_ns=tenure.claim.founded_unix_ns,
+                domains_assigned=bool((await tenure.ownership()).owners),
             )
 
     async def AssignDomain(  # noqa: N802
@@ -70,9 +72,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 domain = Domain(check_label_key(request.topology_key), check_label_value(request.topology_value))
             except ValueError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no machine has such a label: {error}")
-            async with tenure.writing:
-                await tenure.store.assign(domain, request.shard_id)
-            tenure.instruct_assign(request.shard_id, domain)
+            await tenure.assign(domain, request.shard_id)
         return pb.AssignDomainResponse()
 
     async def UnassignDomain(  # noqa: N802
@@ -81,21 +81,46 @@ class CoordinatorService(rpc.CoordinatorServicer):
         await require(context, "admin")
         async with self._leading(context) as tenure:
             await _need(context, topology_key=request.topology_key, topology_value=request.topology_value)
-            domain = Domain(request.topology_key, request.topology_value)
-            async with tenure.writing:
-                owner = await tenure.store.unassign(domain)
-            if owner:
-                tenure.instruct_unassign(owner, domain)
+            await tenure.unassign(Domain(request.topology_key, request.topology_value))
         return pb.UnassignDomainResponse()
 
     async def RemoveShard(self, request: pb.RemoveShardRequest, context: Context) -> pb.RemoveShardResponse:  # noqa: N802
         await require(context, "admin")
         async with self._leading(context) as tenure:
             await _need(context, shard_id=request.shard_id)
-            async with tenure.writing:
-                await tenure.store.remove_shard(request.shard_id)
-                tenure.forget(request.shard_id)
+            await tenure.remove_shard(request.shard_id)
         return pb.RemoveShardResponse()
+
+    async def SetQuota(self, request: pb.SetQuotaRequest, context: Context) -> pb.SetQuotaResponse:  # noqa: N802
+        await require(context, "admin")
+        async with self._leading(context) as tenure:
+            await _need(context, provider=request.provider, region=request.region, shard_id=request.shard_id)
+            if request.slots < 0:
+                await context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT, f"slots is {request.slots}, it must not be negative"
+                )
+            async with tenure.writing:
+                await tenure.store.set_quota(request.provider, request.region, request.shard_id, request.slots)
+        return pb.SetQuotaResponse()
+
+    async def SetProvider(self, request: pb.SetProviderRequest, context: Context) -> pb.SetProviderResponse:  # noqa: N802
+        await require(context, "admin")
+        async with self._leading(context) as tenure:
+            given = request.provider
+            await _need(context, name=given.name, address=given.address, region=given.region)
+            async with tenure.writing:
+                await tenure.store.set_provider(Provider(given.name, given.address, given.region))
+        return pb.SetProviderResponse()
+
+    async def RemoveProvider(  # noqa: N802
+        self, request: pb.RemoveProviderRequest, context: Context
+    ) -> pb.RemoveProviderResponse:
+        await require(context, "admin")
+        async with self._leading(context) as tenure:
+            await _need(context, name=request.name)
+            async with tenure.writing:
+                await tenure.store.remove_provider(request.name)
+        return pb.RemoveProviderResponse()
 
     async def ListShards(self, request: pb.ListShardsRequest, context: Context) -> pb.ListShardsResponse:  # noqa: N802, ARG002
         await require(context, "readonly", "admin")
@@ -202,7 +227,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
         except Deposed:
             self._leadership.resign()
             await self._not_leader(context)
-        except UnknownShard as error:
+        except (UnknownShard, UnknownProvider) as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
         except DomainTaken as error:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))

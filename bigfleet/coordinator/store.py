@@ -4,6 +4,7 @@
     /bigfleet/shards/<id>                 address and time of registration
     /bigfleet/heartbeats/<id>             unix nanoseconds of the last persisted heartbeat
     /bigfleet/domains/<key>/<value>       id of the owning shard
+    /bigfleet/released/<id>/<key>/<value> taken from a shard that has not yet said that it gave it up
     /bigfleet/quotas/<provider>/<region>  slots per shard
     /bigfleet/providers/<name>            address and region
 
@@ -13,10 +14,11 @@ StoreError
 ├── Deposed         another leader or term is recorded: nothing was read or written
 └── Refusal         the state does not allow the command
     ├── UnknownShard
+    ├── UnknownProvider
     └── DomainTaken
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,12 +29,13 @@ from prometheus_client import Counter
 
 from bigfleet.coordinator import etcd
 from bigfleet.coordinator.etcd import Compare, EtcdClient, EtcdUnavailable, KeyValue, Operation, TxnResult
+from bigfleet.coordinator.ownership import Domain, Ownership
 
 PREFIX = "/bigfleet/"
 LEADER_KEY = f"{PREFIX}leader"
 APPLY_OUTCOMES = ("success", "error", "fsm_error")
 
-# etcd takes 128 operations per transaction; the leader's own record needs one.
+# etcd takes 128 operations per transaction; the leader's own record needs one. Even: pairs stay together.
 _OPERATIONS_PER_TXN = 100
 
 
@@ -53,8 +56,13 @@ class UnknownShard(Refusal):
         super().__init__(f"shard {shard_id!r} is not registered")
 
 
+class UnknownProvider(Refusal):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"provider {name!r} is not registered")
+
+
 class DomainTaken(Refusal):
-    def __init__(self, domain: "Domain", owner: str) -> None:
+    def __init__(self, domain: Domain, owner: str) -> None:
         super().__init__(f"domain {domain.key}={domain.value} belongs to shard {owner!r}")
 
 
@@ -72,14 +80,6 @@ class Claim(msgspec.Struct, frozen=True):
 
     def record(self) -> bytes:
         return msgspec.json.encode(self)
-
-
-@dataclass(frozen=True, order=True)
-class Domain:
-    """A topology domain, e.g. `topology.kubernetes.io/zone` = `zone-a`."""
-
-    key: str
-    value: str
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Store:
         with self._counted():
             result = await self._write(
                 [etcd.exists(shard_key), etcd.absent(key)],
-                [etcd.put(key, shard_id.encode())],
+                [etcd.put(key, shard_id.encode()), etcd.delete(_released(shard_id, domain))],
                 [etcd.read(shard_key), etcd.read(key)],
             )
             if result.succeeded:
@@ -166,9 +166,11 @@ class Store:
         """Take a domain from its shard, and tell which one that was."""
         key = _path("domains", domain.key, domain.value)
         with self._counted():
-            (owner,) = await self._read(etcd.read(key))
-            await self._write([], [etcd.delete(key)])
-        return owner[0].value.decode() if owner else None
+            (found,) = await self._read(etcd.read(key))
+            owner = found[0].value.decode() if found else None
+            released = [etcd.put(_released(owner, domain), b"")] if owner else []
+            await self._write([], [etcd.delete(key), *released])
+        return owner
 
     async def remove_shard(self, shard_id: str) -> None:
         """Forget a shard and its domains. The shard goes last, so that a half-done removal can be asked for again."""
@@ -178,10 +180,39 @@ class Store:
             )
             if not known:
                 raise UnknownShard(shard_id)
-            owned = [etcd.delete(pair.key) for pair in domains if pair.value.decode() == shard_id]
+            # It may come back with all of them on its disk.
+            freed = [
+                operation
+                for pair in domains
+                if pair.value.decode() == shard_id
+                for operation in (etcd.delete(pair.key), etcd.put(_released(shard_id, Domain(*_segments(pair))), b""))
+            ]
             await self._write_all(
-                [*owned, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
+                [*freed, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
             )
+
+    async def set_quota(self, provider: str, region: str, shard_id: str, slots: int) -> None:
+        """Give a shard so many slots of a provider's region; none takes its slice away, also from one that has gone."""
+        key = _path("quotas", provider, region)
+        with self._counted():
+            known, found = await self._read(etcd.read(_path("shards", shard_id)), etcd.read(key))
+            if slots and not known:
+                raise UnknownShard(shard_id)
+            per_shard = (_decode(found[0], dict[str, int]) if found else {}) | {shard_id: slots}
+            kept = {each: slots for each, slots in sorted(per_shard.items()) if slots}
+            await self._write([], [etcd.put(key, msgspec.json.encode(kept)) if kept else etcd.delete(key)])
+
+    async def set_provider(self, provider: Provider) -> None:
+        """Record a provider, or its new address and region."""
+        record = msgspec.json.encode(_ProviderRecord(provider.address, provider.region))
+        with self._counted():
+            await self._write([], [etcd.put(_path("providers", provider.name), record)])
+
+    async def remove_provider(self, name: str) -> None:
+        key = _path("providers", name)
+        with self._counted():
+            if not (await self._write([etcd.exists(key)], [etcd.delete(key)])).succeeded:
+                raise UnknownProvider(name)
 
     async def shards(self) -> list[Shard]:
         """All registered shards, sorted by id."""
@@ -199,6 +230,24 @@ class Store:
         """The owner of every assigned domain, sorted by domain."""
         (pairs,) = await self._read(etcd.read_prefix(_path("domains", "")))
         return dict(sorted((Domain(*_segments(pair)), pair.value.decode()) for pair in pairs))
+
+    async def ownership(self) -> Ownership:
+        """Who owns which domain, and who has to give up which."""
+        owners, released = await self._read(
+            etcd.read_prefix(_path("domains", "")), etcd.read_prefix(_path("released", ""))
+        )
+        ownership = Ownership()
+        for pair in owners:
+            ownership.assign(Domain(*_segments(pair)), pair.value.decode())
+        for pair in released:
+            shard_id, key, value = _segments(pair)
+            ownership.released.setdefault(shard_id, set()).add(Domain(key, value))
+        return ownership
+
+    async def given_up(self, shard_id: str, domains: Collection[Domain]) -> None:
+        """A shard no longer has what was taken from it."""
+        with self._counted():
+            await self._write_all([etcd.delete(_released(shard_id, domain)) for domain in domains])
 
     async def quotas(self) -> list[Quota]:
         """All quotas, sorted by provider and region."""
@@ -260,6 +309,10 @@ def _path(*segments: str) -> str:
 def _segments(pair: KeyValue) -> list[str]:
     """The path below the collection's name."""
     return [unquote(segment) for segment in pair.key.removeprefix(PREFIX).split("/")[1:]]
+
+
+def _released(shard_id: str, domain: Domain) -> str:
+    return _path("released", shard_id, domain.key, domain.value)
 
 
 def _heartbeat(shard_id: str, at_unix_ns: int) -> Operation:

@@ -112,6 +112,19 @@ def _parser() -> Parser:
     sub.add_argument("--shard", required=True)
     sub.add_argument("--force", action="store_true", help="also one that still reports, and so comes back")
 
+    sub = add(commands, "set-quota", ("fleet", "set_quota"), "say how many slots of a provider a shard may use")
+    sub.add_argument("--provider", required=True)
+    sub.add_argument("--region", required=True)
+    sub.add_argument("--shard", required=True)
+    sub.add_argument("--slots", type=int, required=True, help="0 takes its slice away")
+    sub = add(commands, "set-provider", ("fleet", "set_provider"), "register a capacity provider, or its new address")
+    sub.add_argument("--name", required=True)
+    sub.add_argument("--address", required=True, metavar="HOST:PORT")
+    sub.add_argument("--region", required=True)
+    add(commands, "remove-provider", ("fleet", "remove_provider"), "forget a capacity provider").add_argument(
+        "--name", required=True
+    )
+
     snapshot = commands.add_parser("snapshot", help="save or restore the coordinators' state")
     snapshots = snapshot.add_subparsers(required=True, metavar="COMMAND")
     sub = add(snapshots, "save", ("snapshots", "save"), "copy the state of the running leader into FILE")

@@ -30,7 +30,7 @@ _HINTS = {
     grpc.StatusCode.DEADLINE_EXCEEDED: "--timeout gives it longer",
     grpc.StatusCode.ALREADY_EXISTS: "`bigfleetctl unassign-domain` frees it first",
     grpc.StatusCode.UNIMPLEMENTED: "is it the right port? Somebody answers there who knows nothing of this",
-    grpc.StatusCode.NOT_FOUND: "`bigfleetctl list-shards` shows those that are registered",
+    grpc.StatusCode.NOT_FOUND: "`bigfleetctl list-shards` and `list-providers` show those that are registered",
 }
 
 

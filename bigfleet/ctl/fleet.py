@@ -137,3 +137,25 @@ async def remove(connection: Connection, options: argparse.Namespace) -> None:
                 )
         await leader.change("RemoveShard", pb.RemoveShardRequest(shard_id=options.shard))
     write(f"removed {options.shard}\n")
+
+
+async def set_quota(connection: Connection, options: argparse.Namespace) -> None:
+    request = pb.SetQuotaRequest(
+        provider=options.provider, region=options.region, shard_id=options.shard, slots=options.slots
+    )
+    async with connection.leader() as leader:
+        await leader.change("SetQuota", request)
+    write(f"{options.shard} may use {options.slots} slots of {options.provider}/{options.region}\n")
+
+
+async def set_provider(connection: Connection, options: argparse.Namespace) -> None:
+    provider = pb.ProviderEntry(name=options.name, address=options.address, region=options.region)
+    async with connection.leader() as leader:
+        await leader.change("SetProvider", pb.SetProviderRequest(provider=provider))
+    write(f"registered {options.name} at {options.address}\n")
+
+
+async def remove_provider(connection: Connection, options: argparse.Namespace) -> None:
+    async with connection.leader() as leader:
+        await leader.change("RemoveProvider", pb.RemoveProviderRequest(name=options.name))
+    write(f"removed {options.name}\n")

@@ -92,6 +92,8 @@ class CapacityHint:
     idle: int
     speculative: int
     cost_per_hour: float
+    # What each of them has at least; nothing when there is none.
+    resources: Vector = field(hash=False)
 
 
 @dataclass(frozen=True)

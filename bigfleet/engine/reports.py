@@ -1,10 +1,12 @@
 """What a cycle tells about needs and free capacity, made when someone asks (spec/engine.md §2.5, §3.16)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY
+from bigfleet.core.vectors import Vector
 from bigfleet.engine.acquisition import Short
 from bigfleet.engine.credit import Credited, Credits
 from bigfleet.engine.decisions import CapacityHint, NeedView, UnmetReason
@@ -106,6 +108,14 @@ class Views:
         return UnmetReason.PRIORITY_STARVED
 
 
+class _Offer(NamedTuple):
+    idle: int
+    speculative: int
+    # Of the cheapest Idle machine.
+    cost_per_hour: float
+    resources: Vector
+
+
 class Hints:
     """For each cluster and profile that it demands, what was free at the start of the cycle (spec/engine.md §3.16)."""
 
@@ -117,31 +127,47 @@ class Hints:
         self._free: Longs = credits.free
         self._types = fleet.kinds.attributes[fleet.kinds.keys[INSTANCE_TYPE_KEY]]
         self._prices = fleet.kinds.costs[0]
+        self._allocatable_of = fleet.kinds.allocatable_of
+        self._vectors = fleet.kinds.vectors
 
     def sequence(self) -> Lazy[CapacityHint]:
         return Lazy(None, lambda: list(self._make()))
 
     def _make(self) -> Iterator[CapacityHint]:
         profiles = self._fleet.profiles
-        offers: dict[int, tuple[int, int, float]] = {}
+        # By profile, and by types: few types are pinned by many profiles.
+        offers: dict[int, _Offer] = {}
+        by_types: dict[frozenset[str] | None, _Offer] = {}
         for cluster, demanded in sorted(self._demanded, key=lambda one: one[0]):
             for number in sorted(np.unique(demanded).tolist(), key=profiles.fingerprints.__getitem__):
                 profile = profiles.known[number]
                 if profile is None:
                     continue
                 if number not in offers:
-                    offers[number] = self._offer(profile.pinned_instance_types)
-                idle, speculative, cost = offers[number]
-                yield CapacityHint(cluster, profile, idle + speculative, idle, speculative, cost)
+                    pinned = profile.pinned_instance_types
+                    if pinned not in by_types:
+                        by_types[pinned] = self._offer(pinned)
+                    offers[number] = by_types[pinned]
+                idle, speculative, cost, resources = offers[number]
+                yield CapacityHint(cluster, profile, idle + speculative, idle, speculative, cost, resources)
 
-    def _offer(self, pinned: frozenset[str] | None) -> tuple[int, int, float]:
-        """(Idle, Speculative, cheapest Idle price) of the pinned types; of all types, at 0, if none is pinned."""
-        if pinned is None:
-            return int(self._free[IDLE].sum()), int(self._free[SPECULATIVE].sum()), 0.0
-        names = self._fleet.kinds.values[self._fleet.kinds.keys[INSTANCE_TYPE_KEY]]
+    def _offer(self, pinned: frozenset[str] | None) -> _Offer:
+        """What there is of the pinned types; of all types, at no price, if none is pinned."""
         kinds = min(len(self._types), self._free.shape[1])
-        of_type = np.isin(self._types[:kinds], [names.find(text) for text in pinned if names.find(text) >= 0])
-        idle = of_type & (self._free[IDLE, :kinds] > 0)
-        cost = float(self._prices[:kinds][idle].min()) if idle.any() else 0.0
-        counts = self._free[:, :kinds][:, of_type].sum(axis=1)
-        return int(counts[IDLE]), int(counts[SPECULATIVE]), cost
+        free = self._free[:, :kinds]
+        if pinned is not None:
+            names = self._fleet.kinds.values[self._fleet.kinds.keys[INSTANCE_TYPE_KEY]]
+            of_type = np.isin(self._types[:kinds], [names.find(text) for text in pinned if names.find(text) >= 0])
+            free = free * of_type
+        idle = free[IDLE] > 0
+        cost = float(self._prices[:kinds][idle].min()) if pinned is not None and idle.any() else 0.0
+        offered = np.unique(self._allocatable_of[:kinds][free.any(axis=0)]).tolist()
+        least = _least([self._vectors[number] for number in offered])
+        return _Offer(int(free[IDLE].sum()), int(free[SPECULATIVE].sum()), cost, least)
+
+
+def _least(vectors: Sequence[Vector]) -> Vector:
+    """The least of each dimension that all of them have."""
+    first, *others = vectors or [{}]
+    least = {name: min([amount, *(other.get(name, 0) for other in others)]) for name, amount in first.items()}
+    return {name: amount for name, amount in least.items() if amount > 0}

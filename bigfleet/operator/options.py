@@ -17,8 +17,8 @@ class OperatorOptions:
     shard_addr: str
     # How to reach the cluster's apiserver: certificates or a token.
     kubeconfig: Path
-    # `host:port` of /metrics, /healthz and /readyz.
-    metrics_addr: str
+    # `host:port` of /metrics, /healthz and /readyz; 0 = nowhere.
+    metrics_addr: str = ":8770"
     # Requests per second to the cluster's apiserver, on average.
     qps: float = 200.0
     # Requests that may go out at once after a pause.

@@ -292,6 +292,7 @@ def available_capacity(hint: CapacityHint) -> shard_pb2.AvailableCapacityUpdate:
     return update(
         supersedes_key=f"available:{hint.profile.fingerprint}",
         requirements=requirements_to_wire(hint.profile.requirements),
+        resources=resources_to_wire(hint.resources),
         available_count=hint.available,
         confidence=confidence,
         cost_per_hour=hint.cost_per_hour,

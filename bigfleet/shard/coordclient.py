@@ -12,7 +12,7 @@ from bigfleet.core.machines import MachineState
 from bigfleet.leaderclient import CoordinatorError, LeaderClient
 from bigfleet.shard.convert import shortfall_to_wire
 from bigfleet.shard.cycle import CycleReport
-from bigfleet.shard.domains import Domains
+from bigfleet.shard.domains import Domain, Domains
 from bigfleet.shard.inventory import Inventory
 from bigfleet.shard.options import ShardOptions
 
@@ -46,6 +46,9 @@ class Instructions:
             # Its instructions may have the numbers of others that we acknowledged long ago.
             self._acks.clear()
         self._founded, self.term = answer.founded_unix_ns, answer.coordinator_term
+        if answer.domains_assigned and self._domains.confine():
+            log.warning("other shards have domains: without one of our own we own nothing")
+            self._domains_changed()
         pending = {instruction.instruction_id for instruction in answer.instructions}
         # What the coordinator no longer sends, it has our word on.
         self._acks = {key: ack for key, ack in self._acks.items() if key in pending}
@@ -85,6 +88,7 @@ class CoordinatorClient:
         inventory: Inventory,
         latest: Callable[[], CycleReport],
         instructions: Instructions,
+        domains: Domains,
     ) -> None:
         self._options = options
         self._coordinators = LeaderClient([each.strip() for each in addresses.split(",")], options.tls_dir)
@@ -92,8 +96,11 @@ class CoordinatorClient:
         self._inventory = inventory
         self._latest = latest
         self._instructions = instructions
+        self._domains = domains
         self._reports = 0
         self._acks: list[coordinator_pb2.InstructAck] = []
+        # Set once somebody was asked, whether a leader answered or not.
+        self.asked = asyncio.Event()
 
     async def run(self) -> None:
         """Report for ever; after a report that nobody took the next one comes soon: an election takes a second."""
@@ -101,7 +108,9 @@ class CoordinatorClient:
         wait = _FIRST_RETRY_SECONDS
         try:
             while True:
-                if await self._report():
+                answered = await self._report()
+                self.asked.set()
+                if answered:
                     wait = _FIRST_RETRY_SECONDS
                     await asyncio.sleep(interval)
                 else:
@@ -143,4 +152,14 @@ class CoordinatorClient:
             shortfalls=[shortfall_to_wire(shortfall) for shortfall in shortfalls],
             instruction_acks=self._acks,
             shard_address=self._options.advertise_addr or self._options.listen,
+            domains=_owned_to_wire(self._domains.owned),
         )
+
+
+def _owned_to_wire(owned: frozenset[Domain] | None) -> coordinator_pb2.OwnedDomains:
+    return coordinator_pb2.OwnedDomains(
+        everything=owned is None,
+        domains=[
+            coordinator_pb2.TopologyDomain(topology_key=key, topology_value=value) for key, value in sorted(owned or ())
+        ],
+    )

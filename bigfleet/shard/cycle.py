@@ -29,6 +29,8 @@ _WATCH_SECONDS = 1.0
 _SHORTEST_GAP_SECONDS = 0.1
 # A long cycle is followed by a pause as long, up to this: half of the time is the sessions'.
 _LONGEST_PAUSE_SECONDS = 1.0
+# Of so many cycles, one says where its time went.
+_ATTRIBUTED_CYCLES = 20
 _NOTHING = Decisions(actions=(), shortfalls=(), views=(), hints=(), reclaims_capped=0)
 
 
@@ -69,9 +71,11 @@ class _Laps:
         self._metrics = metrics
         self._recorded = recorded
         self._last = self._began = time.perf_counter()
+        self._phases: dict[str, float] = {}
 
     def __call__(self, phase: str) -> None:
         now = time.perf_counter()
+        self._phases[phase] = now - self._last
         if self._recorded and phase in PHASES:
             self._metrics.cycle_phase_duration.labels(phase).observe(now - self._last)
         self._last = now
@@ -79,6 +83,9 @@ class _Laps:
     def end(self) -> None:
         if self._recorded:
             self._metrics.cycle_duration.observe(time.perf_counter() - self._began)
+
+    def milliseconds(self) -> dict[str, float]:
+        return {phase: round(1000 * seconds, 3) for phase, seconds in self._phases.items()}
 
 
 class Cycles:
@@ -160,6 +167,8 @@ class Cycles:
         self.latest = CycleReport(self._cycle, now, decisions)
         self._publish(decisions)
         laps.end()
+        if self._options.phase_attribution_log and self._cycle % _ATTRIBUTED_CYCLES == 0:
+            log.info("where the time went, in ms", cycle=self._cycle, **laps.milliseconds())
         if self._reconciler.told_of_many:
             # Now, because the cycle that first sorts so many machines leaves as much behind as the List.
             self._reconciler.told_of_many = False
@@ -167,12 +176,11 @@ class Cycles:
 
     async def _reconcile(self) -> int:
         """How many machines changed state; a provider that does not answer leaves us with the last view."""
-        # The first List may be a whole fleet; a later one must not hold up the cycle for longer than the timer would.
+        # Nothing is decided before the first List; later, no page may hold up the cycle longer than the timer would.
         first = not self._reconciler.ready
-        limit = None if first else self._options.cycle_interval_seconds
+        page_seconds = None if first else self._options.cycle_interval_seconds
         try:
-            async with asyncio.timeout(limit):
-                changes = await self._reconciler.reconcile()
+            changes = await self._reconciler.reconcile(page_seconds)
         except (ProviderError, TimeoutError) as error:
             self._metrics.reconcile_errors.inc()
             log.warning("reconcile failed", error=str(error) or "no answer in time")

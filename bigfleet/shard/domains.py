@@ -20,13 +20,25 @@ class CorruptDomains(Exception):
 class Domains:
     """(topology key, value) pairs.
 
-    A shard that was never assigned one owns every machine of its provider. Once it was, it owns what is assigned and
-    no more: losing its last domain must not make it adopt its neighbours' machines.
+    A shard that was never told of any owns every machine of its provider. Once it was, it owns what is assigned to it
+    and no more: losing its last domain must not make it adopt its neighbours' machines.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / _FILE
         self._owned = _read(self._path)
+
+    @property
+    def owned(self) -> frozenset[Domain] | None:
+        """None = everything."""
+        return self._owned
+
+    def confine(self) -> bool:
+        """Own what is assigned and nothing else, because some shard was assigned a domain; False when it is so."""
+        if self._owned is not None:
+            return False
+        self._replace(frozenset())
+        return True
 
     def assign(self, domain: Domain) -> bool:
         """Take a domain over; False when it was ours already."""

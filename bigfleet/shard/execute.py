@@ -274,7 +274,7 @@ class Executor:
         machine_id = attempt.action.machine_id
         attempt.acknowledged = True
         self.called.add(machine_id)
-        self._holds.accepted(attempt.action.kind)
+        self._holds.accepted(attempt.action.kind, attempt.in_flight.cluster)
         if answer is not None:
             try:
                 self._inventory.observe(machine_from_wire(answer))
@@ -298,11 +298,9 @@ class Executor:
             self._undeletable.add(action.machine_id)
             self._restore(attempt)
             self._finish(attempt, Outcome.PROVIDER_ERROR)
-        elif error.terminal:
-            self._notices.tell(self._inventory.fail(action.machine_id, str(error)))
-            self._finish(attempt, Outcome.PROVIDER_ERROR)
         else:
-            # The call may have arrived all the same: ask where the machine stands.
+            # The call may have arrived all the same: ask where the machine stands. Even a call that will always be
+            # refused, as for a cluster's impossible blob, says nothing of the machine: Failed is the provider's word.
             self._inventory.doubtful.add(action.machine_id)
             self._release(attempt, Outcome.PROVIDER_ERROR, str(error))
 

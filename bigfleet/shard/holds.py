@@ -11,8 +11,9 @@ from bigfleet.shard.machines import View
 
 _FIRST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
-# So many machines refused in a row, and no other taken meanwhile: it is the provider, not the machines.
+# So many machines refused in a row, and no other taken meanwhile: it is not the machines.
 _OUTAGE_REFUSALS = 3
+_ANY_CLUSTER = ""
 
 _ACQUIRABLE = (MachineState.IDLE, MachineState.SPECULATIVE)
 
@@ -30,14 +31,15 @@ class Holds:
     """Back-off per machine: 1 s after the first failure, doubling to 60 s.
 
     One machine that is refused is hidden from the engine, which takes another. When several are refused in a row and
-    none is accepted, the engine sees them as still in flight instead, or it would buy the whole quota while the
-    provider is down.
+    none is accepted, the engine sees them as still in flight instead: it would buy the whole quota while the provider
+    is down, or try every Idle machine in turn for one cluster whose blob nobody takes.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._holds: dict[str, _Hold] = {}
-        self._refused: dict[ActionKind, set[str]] = {}
+        # Ids of machines by what was refused and for which cluster, and for all of them together.
+        self._refused: dict[tuple[ActionKind, str], set[str]] = {}
 
     def refuse(self, kind: ActionKind, in_flight: Machine) -> None:
         """Hold a machine after a failure that may pass."""
@@ -45,15 +47,17 @@ class Holds:
         failures = before.failures + 1 if before else 1
         seconds = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures - 1, 10))
         self._holds[in_flight.id] = _Hold(failures, self._clock() + seconds, kind, in_flight)
-        self._refused.setdefault(kind, set()).add(in_flight.id)
+        for cluster in (in_flight.cluster, _ANY_CLUSTER):
+            self._refused.setdefault((kind, cluster), set()).add(in_flight.id)
 
     def bar(self, kind: ActionKind, machine_id: str) -> None:
         """Never touch a machine again: another shard with our id has."""
         self._holds[machine_id] = _Hold(1, math.inf, kind, None)
 
-    def accepted(self, kind: ActionKind) -> None:
-        """The provider took an action of this kind: it is up."""
-        self._refused.pop(kind, None)
+    def accepted(self, kind: ActionKind, cluster: str) -> None:
+        """The provider took an action of this kind: it is up, and has nothing against this cluster."""
+        self._refused.pop((kind, cluster), None)
+        self._refused.pop((kind, _ANY_CLUSTER), None)
 
     def forget(self, machine_id: str) -> None:
         """The machine got where it should, or is gone."""
@@ -75,7 +79,12 @@ class Holds:
             machine = machines.get(machine_id)
             if machine is None or machine.state not in _ACQUIRABLE or now >= hold.until:
                 continue
-            if hold.in_flight and len(self._refused.get(hold.kind, ())) >= _OUTAGE_REFUSALS:
+            if hold.in_flight and self._outage(hold.kind, hold.in_flight.cluster):
                 machines[machine_id] = hold.in_flight
             else:
                 del machines[machine_id]
+
+    def _outage(self, kind: ActionKind, cluster: str) -> bool:
+        return any(
+            len(self._refused.get((kind, refused), ())) >= _OUTAGE_REFUSALS for refused in (cluster, _ANY_CLUSTER)
+        )

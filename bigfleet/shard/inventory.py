@@ -73,13 +73,6 @@ class Inventory:
         """Take a move of our own back: the machine and its idle stamp as they were."""
         self._put(self.machines.get(machine.id), machine, idle_since)
 
-    def fail(self, machine_id: str, error: str) -> Machine:
-        """Mark a machine that the provider will never take further. Its next good report brings it back."""
-        machine = self.machines[machine_id]
-        failed = replace(machine, state=MachineState.FAILED, last_error=error, assignment=UNASSIGNED)
-        self._put(machine, failed)
-        return failed
-
     def observe(self, seen: Machine) -> bool:
         """Take over the provider's description; whether the state changed. Raises Rejected for an unsound one."""
         known = self.machines.get(seen.id)

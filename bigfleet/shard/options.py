@@ -1,5 +1,6 @@
 """The shard's settings, named like its flags (spec/engine.md §8)."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,15 +13,15 @@ class ShardOptions:
     """Settings of a shard."""
 
     # `host:port` of the gRPC services Shard and ShardRead.
-    listen: str
-    # `host:port` of /metrics, /healthz and /readyz.
-    metrics_addr: str
+    listen: str = "127.0.0.1:7780"
+    # `host:port` of /metrics, /healthz and /readyz; 0 = nowhere.
+    metrics_addr: str = ":8780"
     # The shard's name towards provider and coordinator; fencing is per id, so no two shards may share one.
-    id: str
+    id: str = "shard-0"
     # Holds the epoch and the assigned domains; must survive a restart.
-    data_dir: Path
+    data_dir: Path = Path("data")
     # `host:port` of the capacity provider.
-    provider_addr: str
+    provider_addr: str = "127.0.0.1:7800"
     # One address or several, comma-separated; None starts no report loop.
     coordinator_addr: str | None = None
     # How others reach this shard; None means `listen`.
@@ -29,6 +30,12 @@ class ShardOptions:
     coordinator_heartbeat_interval_seconds: float = 10.0
     # The longest time between two cycles; roll-ups and state changes wake one sooner.
     cycle_interval_seconds: float = 10.0
+    # Machines per answer of the provider's List, so that no fleet outgrows a message; 0 asks for all at once.
+    list_page_size: int = 10_000
+    # Ask for what changed since the last List; otherwise every cycle lists everything.
+    incremental_reconcile: bool = True
+    # How often everything is listed all the same, one page per cycle: not every provider tells of what has gone.
+    full_reconcile_interval_seconds: float = 600.0
     # Provider calls at the same time.
     execute_concurrency: int = 1
     # Actions dispatched by one cycle, the rest waits for the next (at once); 0 = unlimited.
@@ -39,6 +46,8 @@ class ShardOptions:
     reconnect_seconds: float = 10.0
     # Cycles at the start that are left out of the cycle histograms.
     metrics_warmup_cycles: int = 0
+    # Log where every 20th cycle's time went; BIGFLEET_PHASEDUMP=1 in the environment asks for it too.
+    phase_attribution_log: bool = field(default_factory=lambda: os.environ.get("BIGFLEET_PHASEDUMP") == "1")
     # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
     reclaim_cap_fraction: float = 0.05
     # How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back.
@@ -67,10 +76,15 @@ class ShardOptions:
             raise ValueError(f"execute_concurrency is {self.execute_concurrency}, it must be at least 1")
         if not 0 <= self.reclaim_cap_fraction <= 1:
             raise ValueError(f"reclaim_cap_fraction is {self.reclaim_cap_fraction:g}, it must be in [0, 1]")
-        for name in ("cycle_interval_seconds", "coordinator_heartbeat_interval_seconds"):
+        for name in (
+            "cycle_interval_seconds",
+            "coordinator_heartbeat_interval_seconds",
+            "full_reconcile_interval_seconds",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name):g}, it must be above 0")
         for name in (
+            "list_page_size",
             "max_actions_per_cycle",
             "metrics_warmup_cycles",
             "available_capacity_interval_seconds",

@@ -75,7 +75,8 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
 
     async with AsyncExitStack() as stack:
         audit = stack.enter_context(AuditLog(options.audit_log))
-        provider = ProviderClient(options.provider_addr, options.tls_dir, Fence(options.id, epoch))
+        fence = Fence(options.id, epoch)
+        provider = ProviderClient(options.provider_addr, options.tls_dir, fence, options.list_page_size)
         stack.push_async_callback(provider.close)
         instructions = Instructions(domains, lambda: reconciler.start_over())
         sessions = Sessions(
@@ -92,7 +93,16 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             inventory, needs, provider, sessions, notices, holds, metrics, audit, options.execute_concurrency, wake
         )
         stack.push_async_callback(executor.close)
-        reconciler = Reconciler(inventory, provider, executor, notices, domains, metrics)
+        reconciler = Reconciler(
+            inventory,
+            provider,
+            executor,
+            notices,
+            domains,
+            metrics,
+            options.incremental_reconcile,
+            options.full_reconcile_interval_seconds,
+        )
         engine = Engine(
             EngineOptions(
                 reclaim_cap_fraction=options.reclaim_cap_fraction, reclaim_after_seconds=options.reclaim_after_seconds
@@ -115,19 +125,28 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         port = listen(server, options.listen, options.tls_dir, Identity("shard", options.id))
         await server.start()
         stack.push_async_callback(server.stop, None)
-        loops = [cycles.run(), daemon.watch_loop_lag(registry)]
+        loops = [daemon.watch_loop_lag(registry)]
         if options.tls_dir and options.renewal.issuer_addr:
             loops.append(keep_renewed(options.tls_dir, options.renewal, registry))
         if options.coordinator_addr:
             reports = CoordinatorClient(
-                options, options.coordinator_addr, epoch, inventory, lambda: cycles.latest, instructions
+                options, options.coordinator_addr, epoch, inventory, lambda: cycles.latest, instructions, domains
             )
             loops.append(reports.run())
+            loops.append(_cycle_once_asked(cycles, reports) if domains.owned is None else cycles.run())
+        else:
+            loops.append(cycles.run())
         group = await stack.enter_async_context(asyncio.TaskGroup())
         for loop in loops:
             stack.callback(group.create_task(loop).cancel)
         log.info("shard serves", id=options.id, epoch=epoch, port=port, provider=options.provider_addr)
-        yield RunningShard(port, web.addresses[0][1])
+        yield RunningShard(port, daemon.port_of(web))
+
+
+async def _cycle_once_asked(cycles: Cycles, reports: CoordinatorClient) -> None:
+    """Of a shard that knows of no domain: others may have all of them. Without an answer it begins all the same."""
+    await reports.asked.wait()
+    await cycles.run()
 
 
 def observer(executor: Executor, notices: Notices, holds: Holds) -> Observer:

@@ -51,17 +51,22 @@ class Provider(Protocol):
     async def drain(self, machine_id: str, grace_seconds: int) -> provider_pb2.Machine | None: ...
     async def delete(self, machine_id: str) -> provider_pb2.Machine | None: ...
     async def get(self, machine_id: str) -> provider_pb2.Machine: ...
-    async def list(self, since_revision: bytes) -> provider_pb2.MachineList: ...
+    async def list(self, since_revision: bytes) -> provider_pb2.MachineList:
+        """A page of everything when `since_revision` is empty, else of what changed after it.
+
+        Another page follows its revision when it says `more`.
+        """
 
 
 class ProviderClient:
     """The provider at an address."""
 
-    def __init__(self, address: str, tls_dir: Path | None, fence: Fence) -> None:
+    def __init__(self, address: str, tls_dir: Path | None, fence: Fence, page_size: int) -> None:
         self._redialled = Redialled(address, tls_dir, "provider")
         self._channel = self._redialled.channel()
         self._stub = provider_pb2_grpc.CapacityProviderStub(self._channel)
         self._fence = fence
+        self._page_size = page_size
 
     async def create(self, machine_id: str) -> provider_pb2.Machine | None:
         token = self._fence.next()
@@ -110,9 +115,17 @@ class ProviderClient:
         return machine
 
     async def list(self, since_revision: bytes) -> provider_pb2.MachineList:
-        """Everything when `since_revision` is empty, else what changed after it."""
-        request = provider_pb2.ListFilter(since_revision=since_revision, shard_id=self._fence.shard_id)
+        request = provider_pb2.ListFilter(
+            since_revision=since_revision, shard_id=self._fence.shard_id, max_results=self._page_size
+        )
         answer: provider_pb2.MachineList = await self._call("List", request, _LIST_TIMEOUT_SECONDS)
+        # A provider that does not know `more` tells by a page that is just as long as it may be.
+        answer.more = answer.more or len(answer.machines) == self._page_size > 0
+        if answer.more and answer.revision in (b"", since_revision):
+            # It cuts, but has no revisions to go on from.
+            request.max_results = 0
+            answer = await self._call("List", request, _LIST_TIMEOUT_SECONDS)
+            answer.more = False
         return answer
 
     async def close(self) -> None:

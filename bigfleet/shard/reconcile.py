@@ -1,7 +1,9 @@
 """Reconcile: take over what the provider says of its machines, whole at first and then what changed (§3.14)."""
 
 import asyncio
-from collections.abc import Iterable
+import math
+import time
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -26,6 +28,18 @@ _MAX_GETS = 256
 _GET_CONCURRENCY = 16
 
 
+class _Walk:
+    """A way through the provider's inventory, page by page."""
+
+    def __init__(self) -> None:
+        # Where the next page begins; empty = at the start.
+        self.revision = b""
+        # What a walk from the start has not met so far; at its end, the provider has it no longer.
+        self.missing: set[str] | None = None
+        self.more = False
+        self.met = 0
+
+
 class Reconciler:
     """Keeps the inventory at what the provider last said, except where a call of our own is under way."""
 
@@ -37,6 +51,9 @@ class Reconciler:
         notices: Notices,
         domains: Domains,
         metrics: ShardMetrics,
+        incremental: bool = True,
+        whole_every_seconds: float = math.inf,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inventory = inventory
         self._provider = provider
@@ -44,8 +61,13 @@ class Reconciler:
         self._notices = notices
         self._domains = domains
         self._metrics = metrics
-        self._revision = b""
-        self._from_start = True
+        self._incremental = incremental
+        self._whole_every_seconds = whole_every_seconds
+        self._monotonic = monotonic
+        self._news = _Walk()
+        # Looks through everything beside the news.
+        self._round: _Walk | None = None
+        self._round_due = monotonic() + whole_every_seconds
         # A large List has been taken over; whoever gives its memory back clears this.
         self.told_of_many = False
         # Latches at the first whole List: from then on the shard knows its fleet.
@@ -53,23 +75,55 @@ class Reconciler:
 
     def start_over(self) -> None:
         """List everything next time."""
-        self._from_start = True
+        self._news = _Walk()
 
-    async def reconcile(self) -> int:
-        """One List; how many machines changed state. Raises ProviderError, and then the last view stays."""
-        if self._from_start or len(self._inventory.doubtful) > _MAX_GETS:
-            self._revision, self._from_start = b"", False
-        self._executor.called.clear()
-        answer = await self._provider.list(self._revision)
-        changes = await self._take_all(answer.machines)
-        changes += self._remove(answer.removed_ids)
-        if answer.full or not self._revision:
-            listed = {message.id for message in answer.machines}
-            changes += self._remove([machine_id for machine_id in self._inventory.machines if machine_id not in listed])
-        self._revision = answer.revision
-        self.told_of_many = self.told_of_many or len(answer.machines) >= _MANY
-        changes += await self._reread()
+    async def reconcile(self, page_seconds: float | None = None) -> int:
+        """List what changed, or everything; how many machines changed state. No page may take longer than it is given.
+
+        Raises ProviderError or TimeoutError. Then the last view stays, and the next time goes on after the last page.
+        """
+        if not self._news.more and (not self._incremental or len(self._askable()) > _MAX_GETS):
+            self.start_over()
+        changes, news = 0, None
+        # Another walk begins when our domains change meanwhile.
+        while news is not self._news or news.more:
+            news = self._news
+            changes += await self._step(news, page_seconds)
+        changes += await self._look_round(page_seconds)
+        async with asyncio.timeout(page_seconds):
+            changes += await self._reread()
         self.ready = True
+        return changes
+
+    async def _look_round(self, page_seconds: float | None) -> int:
+        """One page of a walk through everything, when one is due: some machines have gone without a word."""
+        if self._round is None:
+            if self._monotonic() < self._round_due:
+                return 0
+            self._round = _Walk()
+        return await self._step(self._round, page_seconds)
+
+    async def _step(self, walk: _Walk, page_seconds: float | None) -> int:
+        """Ask for a walk's next page and take it over."""
+        self._executor.called.clear()
+        async with asyncio.timeout(page_seconds):
+            page = await self._provider.list(walk.revision)
+        if page.full or not walk.revision:
+            walk.missing = set(self._inventory.machines)
+        changes = await self._take_all(page.machines)
+        changes += self._remove(page.removed_ids)
+        if walk.missing is not None:
+            walk.missing.difference_update(message.id for message in page.machines)
+        walk.revision, walk.more = page.revision, page.more
+        walk.met += len(page.machines)
+        if page.more:
+            return changes
+        self.told_of_many = self.told_of_many or walk.met >= _MANY
+        walk.met = 0
+        if walk.missing is not None:
+            changes += self._remove(walk.missing)
+            walk.missing = None
+            self._round, self._round_due = None, self._monotonic() + self._whole_every_seconds
         return changes
 
     async def _take_all(self, messages: Iterable[provider_pb2.Machine]) -> int:
@@ -94,8 +148,11 @@ class Reconciler:
             self._inventory.doubtful.discard(machine_id)
             return self._take(message)
 
-        waiting = [machine_id for machine_id in self._inventory.doubtful if not self._executor.busy(machine_id)]
-        return sum(await asyncio.gather(*map(reread, waiting)))
+        return sum(await asyncio.gather(*map(reread, self._askable())))
+
+    def _askable(self) -> list[str]:
+        """The doubtful machines whose own call is over: what is asked of the others now would be stale again."""
+        return [machine_id for machine_id in self._inventory.doubtful if not self._executor.busy(machine_id)]
 
     def _take(self, message: provider_pb2.Machine) -> int:
         """1 when the machine's state changed."""
@@ -107,7 +164,9 @@ class Reconciler:
                 self._inventory.forget(machine.id)
                 self._notices.drop(machine.id)
                 return 0
-            return int(self._inventory.observe(machine))
+            changed = self._inventory.observe(machine)
+            self._inventory.doubtful.discard(machine.id)
+            return int(changed)
         except BadMachine as error:
             self._reject("structural", error)
         except Rejected as error:

@@ -69,8 +69,8 @@ class Decider:
     def refused(self, kind: ActionKind, in_flight: Machine) -> None:
         self._holds.refuse(kind, in_flight)
 
-    def accepted(self, kind: ActionKind) -> None:
-        self._holds.accepted(kind)
+    def accepted(self, kind: ActionKind, in_flight: Machine) -> None:
+        self._holds.accepted(kind, in_flight.cluster)
 
     def arrived(self, machine_id: str) -> None:
         self._holds.forget(machine_id)

@@ -168,7 +168,7 @@ class Shard:
             self.outcomes[action.kind, "refused"] += 1
             self._decider.refused(action.kind, in_flight)
             return False
-        self._decider.accepted(action.kind)
+        self._decider.accepted(action.kind, in_flight)
         self._attempts[machine.id] = _Attempt(action.kind, self._timeline.now, target)
         self._put(in_flight)
         if through is MachineState.DRAINING:

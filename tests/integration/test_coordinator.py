@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1.capacity_pb2 import NodeSelectorRequirement
-from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, put
+from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.store import LEADER_KEY, Claim, Deposed, Domain, Store
 from bigfleet.coordinator.tenure import Tenure
@@ -61,6 +61,9 @@ TABLE = {
     "ListProviders": (pb.ListProvidersRequest(), {"admin", "readonly"}),
     "ListShardReports": (pb.ListShardReportsRequest(), {"admin", "readonly"}),
     "SnapshotSave": (pb.SnapshotSaveRequest(), {"admin"}),
+    "SetQuota": (pb.SetQuotaRequest(), {"admin"}),
+    "SetProvider": (pb.SetProviderRequest(), {"admin"}),
+    "RemoveProvider": (pb.RemoveProviderRequest(), {"admin"}),
 }
 
 
@@ -215,16 +218,55 @@ async def test_the_last_report_is_kept_and_a_cleared_shortfall_goes(leader: Coor
     ]
 
 
-async def test_quotas_and_providers_come_from_the_state(leader: Coordinator) -> None:
-    assert not (await leader.call("readonly", "ListQuotas", pb.ListQuotasRequest())).allocations
-    async with leader.etcd() as client:
-        quota = put("/bigfleet/quotas/aws/eu%2Fwest", b'{"shard-0": 5}')
-        provider = put("/bigfleet/providers/aws", b'{"address": "aws:7800", "region": "eu"}')
-        await client.txn([], [quota, provider])
-    (allocation,) = (await leader.call("readonly", "ListQuotas", pb.ListQuotasRequest())).allocations
-    assert (allocation.provider, allocation.region, dict(allocation.per_shard)) == ("aws", "eu/west", {"shard-0": 5})
-    (entry,) = (await leader.call("readonly", "ListProviders", pb.ListProvidersRequest())).providers
-    assert (entry.name, entry.address, entry.region) == ("aws", "aws:7800", "eu")
+async def test_a_quota_is_shared_out_by_shard_and_taken_back(leader: Coordinator) -> None:
+    async def quotas() -> list[tuple[str, str, dict[str, int]]]:
+        answer = await leader.call("readonly", "ListQuotas", pb.ListQuotasRequest())
+        return [(one.provider, one.region, dict(one.per_shard)) for one in answer.allocations]
+
+    async def set_quota(shard: str, slots: int) -> None:
+        request = pb.SetQuotaRequest(provider="aws", region="eu/west", shard_id=shard, slots=slots)
+        await leader.call("admin", "SetQuota", request)
+
+    assert await quotas() == []
+    unknown = pb.SetQuotaRequest(provider="aws", region="eu/west", shard_id="shard-0", slots=5)
+    assert (await leader.refusal("admin", "SetQuota", unknown))[0] == grpc.StatusCode.NOT_FOUND
+    for shard, slots in (("shard-0", 5), ("shard-1", 7)):
+        await leader.report(shard)
+        await set_quota(shard, slots)
+    await set_quota("shard-0", 6)
+    assert await quotas() == [("aws", "eu/west", {"shard-0": 6, "shard-1": 7})]
+    negative = pb.SetQuotaRequest(provider="aws", region="eu/west", shard_id="shard-0", slots=-1)
+    assert await leader.refusal("admin", "SetQuota", negative) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "slots is -1, it must not be negative",
+    )
+    await leader.call("admin", "RemoveShard", pb.RemoveShardRequest(shard_id="shard-0"))
+    for shard in ("shard-0", "shard-1"):
+        await set_quota(shard, 0)
+    assert await quotas() == []
+
+
+async def test_a_provider_is_registered_moved_and_forgotten(leader: Coordinator) -> None:
+    async def providers() -> list[tuple[str, str, str]]:
+        answer = await leader.call("readonly", "ListProviders", pb.ListProvidersRequest())
+        return [(one.name, one.address, one.region) for one in answer.providers]
+
+    for address in ("aws:7800", "aws:7801"):
+        entry = pb.ProviderEntry(name="aws", address=address, region="eu")
+        await leader.call("admin", "SetProvider", pb.SetProviderRequest(provider=entry))
+        assert await providers() == [("aws", address, "eu")]
+    nameless = pb.SetProviderRequest(provider=pb.ProviderEntry(name="aws"))
+    assert await leader.refusal("admin", "SetProvider", nameless) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "address, region must be set",
+    )
+    gone = pb.RemoveProviderRequest(name="aws")
+    await leader.call("admin", "RemoveProvider", gone)
+    assert await providers() == []
+    assert await leader.refusal("admin", "RemoveProvider", gone) == (
+        grpc.StatusCode.NOT_FOUND,
+        "provider 'aws' is not registered",
+    )
 
 
 async def test_heartbeats_are_saved_together_and_once(leader: Coordinator) -> None:

@@ -69,8 +69,25 @@ async def test_what_the_coordinator_keeps_is_listed_and_changed(lone: Coordinato
     assert (await ctl("remove-shard", "--shard", "shard-1", "--force")).out == "removed shard-1\n"
     unknown = await ctl("remove-shard", "--shard", "shard-1")
     assert (unknown.code, "is not registered (NOT_FOUND)" in unknown.err) == (1, True)
+
+
+async def test_quotas_and_providers_can_be_set_and_seen(lone: Coordinator) -> None:
+    ctl = as_caller(lone, "admin")
     for empty in ("list-quotas", "list-providers"):
         assert (await ctl(empty)).code == 0
+    await lone.report("shard-0")
+    slice_of = ("set-quota", "--provider", "aws", "--region", "eu", "--shard", "shard-0", "--slots")
+    assert (await ctl(*slice_of, "5")).out == "shard-0 may use 5 slots of aws/eu\n"
+    assert (await ctl("get", "quotas", "-o", "name")).out == "aws/eu/shard-0\n"
+    assert (await ctl(*slice_of, "-1")).code == 2
+    assert (await ctl(*slice_of, "0")).code == 0
+    assert (await ctl("get", "quotas", "-o", "name")).out == ""
+    registered = await ctl("set-provider", "--name", "aws", "--address", "aws:7800", "--region", "eu")
+    assert registered.out == "registered aws at aws:7800\n"
+    assert (await ctl("get", "providers", "-o", "name")).out == "aws\n"
+    assert (await ctl("remove-provider", "--name", "aws")).out == "removed aws\n"
+    twice = await ctl("remove-provider", "--name", "aws")
+    assert (twice.code, "provider 'aws' is not registered (NOT_FOUND)" in twice.err) == (1, True)
 
 
 async def test_what_fails_is_one_sentence_with_a_hint(lone: Coordinator) -> None:

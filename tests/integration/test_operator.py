@@ -10,6 +10,7 @@ from google.protobuf import json_format
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import faults_pb2, faults_pb2_grpc
+from bigfleet.api.v1alpha1.provider_pb2 import Resources
 from bigfleet.api.v1alpha1.shard_pb2 import (
     Acknowledgement,
     AvailableCapacityUpdate,
@@ -226,6 +227,7 @@ async def test_capacity_hints_become_objects(world: World, side: ShardSide) -> N
             available_count=count,
             confidence=AvailableCapacityUpdate.HIGH,
             cost_per_hour=0.5,
+            resources=Resources(resources={"cpu": "4"}),
         )
         side.send(available_capacity=update)
 
@@ -236,7 +238,7 @@ async def test_capacity_hints_become_objects(world: World, side: ShardSide) -> N
         return spec
 
     spec = await eventually(hint)
-    assert (spec["availability"], spec["cost"]) == ("High", "0.5")
+    assert (spec["availability"], spec["cost"], spec["resources"]) == ("High", "0.5", {"cpu": "4"})
 
 
 async def test_bootstrap_requests_are_answered(apiserver: ApiServer, kube: KubeClient, tmp_path: Path) -> None:

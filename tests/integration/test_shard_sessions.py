@@ -15,6 +15,7 @@ from bigfleet.api.v1alpha1 import (
     shardread_pb2,
     shardread_pb2_grpc,
 )
+from bigfleet.operator.availability import hint_spec
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from tests.integration.provider_client import CLUSTER, fleet_of, provider_at, refusal
@@ -192,6 +193,8 @@ async def test_a_cluster_is_told_what_it_could_still_get(tmp_path: Path) -> None
         assert hint.supersedes_key.startswith("available:p=1000|")
         assert hint.confidence == shard_pb2.AvailableCapacityUpdate.HIGH
         assert hint.cost_per_hour == 1.0
+        # As the operator writes it into the AvailableCapacity.
+        assert hint_spec(hint)["resources"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
 
 
 async def test_people_can_ask_why_a_need_is_unmet(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, Profile
+from bigfleet.core.vectors import Vector
 from bigfleet.engine.decisions import CapacityHint
 from tests.oracle.snapshot import Snapshot
 
@@ -24,7 +25,15 @@ def _hint(cluster: str, profile: Profile, snapshot: Snapshot) -> CapacityHint:
     speculative = _offered(profile, snapshot.in_state(MachineState.SPECULATIVE))
     pinned = profile.pinned_instance_types is not None
     cost = min((machine.price_per_hour for machine in idle), default=0.0) if pinned else 0.0
-    return CapacityHint(cluster, profile, len(idle) + len(speculative), len(idle), len(speculative), cost)
+    count = len(idle) + len(speculative)
+    return CapacityHint(cluster, profile, count, len(idle), len(speculative), cost, _least([*idle, *speculative]))
+
+
+def _least(machines: list[Machine]) -> Vector:
+    """§2.6 "`resources` map (req)"; ours: what every machine that is counted has, per dimension."""
+    dimensions = {name for machine in machines for name in machine.allocatable}
+    least = {name: min(machine.allocatable.get(name, 0) for machine in machines) for name in dimensions}
+    return {name: amount for name, amount in least.items() if amount > 0}
 
 
 def _offered(profile: Profile, machines: Iterable[Machine]) -> list[Machine]:

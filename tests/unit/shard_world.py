@@ -1,6 +1,7 @@
 """A shard without sockets: real inventory, holds, executor and reconciler, over a provider that does as it is told."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +161,8 @@ class World:
     operators: ScriptedOperators = field(default_factory=ScriptedOperators)
     now: float = 1000.0
     wakes: int = 0
+    incremental: bool = True
+    whole_every_seconds: float = math.inf
 
     def __post_init__(self) -> None:
         def clock() -> float:
@@ -189,7 +192,15 @@ class World:
         )
         self.inventory.observer = observer(self.executor, self.notices, self.holds)
         self.reconciler = Reconciler(
-            self.inventory, self.provider, self.executor, self.notices, self.domains, self.metrics
+            self.inventory,
+            self.provider,
+            self.executor,
+            self.notices,
+            self.domains,
+            self.metrics,
+            self.incremental,
+            self.whole_every_seconds,
+            clock,
         )
 
     def _wake(self) -> None:

@@ -143,17 +143,31 @@ class TestHints:
             machine("d"),
             configured("e", "c2", instance_type="large"),
         ]
-        assert decide(machines, [need(cpu(1), of=of)]).hints == (CapacityHint("c1", of, 3, 2, 1, 2.0),)
+        assert decide(machines, [need(cpu(1), of=of)]).hints == (CapacityHint("c1", of, 3, 2, 1, 2.0, cpu(4)),)
 
     def test_an_unpinned_profile_is_told_of_all_at_no_price(self) -> None:
         of = profile(Requirement(INSTANCE_TYPE_KEY, Operator.EXISTS))
         machines = [machine("a"), machine("b", MachineState.SPECULATIVE, instance_type="other")]
-        assert decide(machines, [need(cpu(1), of=of)]).hints == (CapacityHint("c1", of, 2, 1, 1, 0.0),)
+        assert decide(machines, [need(cpu(1), of=of)]).hints == (CapacityHint("c1", of, 2, 1, 1, 0.0, cpu(4)),)
 
     def test_no_idle_machine_means_no_price(self) -> None:
         of = profile(of_type("large"))
         (hint,) = decide([machine("a", MachineState.SPECULATIVE, instance_type="large")], [need(cpu(1), of=of)]).hints
         assert (hint.available, hint.cost_per_hour) == (1, 0.0)
+
+    def test_says_what_every_machine_of_the_offer_has(self) -> None:
+        of = profile(of_type("large"))
+        machines = [
+            machine("a", instance_type="large", allocatable={"cpu": 8000, "memory": 16000, "gpu": 1000}),
+            machine("b", MachineState.SPECULATIVE, instance_type="large", allocatable={"cpu": 4000, "memory": 32000}),
+            machine("c", instance_type="small", allocatable={"cpu": 1000}),
+        ]
+        (hint,) = decide(machines, [need(cpu(100), of=of)]).hints
+        assert hint.resources == {"cpu": 4000, "memory": 16000}
+
+    def test_nothing_free_has_no_resources(self) -> None:
+        (hint,) = decide([configured("a")], [need(cpu(100), of=profile(of_type("large")))]).hints
+        assert (hint.available, hint.resources) == (0, {})
 
     def test_one_hint_per_cluster_and_folded_fingerprint_in_order(self) -> None:
         gangs = [need(cpu(2), of=profile(same(), priority=20), group=group, cluster="c2") for group in "ab"]

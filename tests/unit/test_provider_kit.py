@@ -234,6 +234,18 @@ def test_a_capped_delta_brings_each_tombstone_and_machine_exactly_once(inventory
     assert pages == [(["a"], []), (["c"], ["b", "d"])]
 
 
+def test_one_machine_that_changes_for_ever_hides_no_other(inventory: Inventory) -> None:
+    for name in ("a", "b", "c"):
+        inventory.put(machine(MachineState.IDLE, name))
+    cursor = inventory.page(limit=1).revision
+    for _ in range(5000):
+        inventory.put(machine(MachineState.IDLE, "b"))
+    first = inventory.page(cursor, limit=1)
+    last = inventory.page(first.revision, limit=1)
+    assert [(ids(page.records), page.more) for page in (first, last)] == [(["c"], True), (["b"], False)]
+    assert ids(inventory.page().records) == ["a", "c", "b"]
+
+
 def test_machines_outside_the_filter_do_not_use_up_the_cap(inventory: Inventory) -> None:
     inventory.put(machine(MachineState.SPECULATIVE, "a"))
     inventory.put(machine(MachineState.IDLE, "b"))

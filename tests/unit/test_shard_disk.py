@@ -100,6 +100,8 @@ def test_the_audit_log_has_one_json_line_per_action_and_is_only_appended_to(tmp_
         {"reclaim_cap_fraction": 1.5},
         {"max_actions_per_cycle": -1},
         {"reconnect_seconds": -1},
+        {"list_page_size": -1},
+        {"full_reconcile_interval_seconds": 0},
         {"plaintext": False},
     ],
     ids=str,

@@ -168,15 +168,31 @@ class TestBootstrap:
         world.holds.shape_view(view)
         assert view == {}
 
-    async def test_a_terminal_refusal_fails_the_machine_until_the_provider_says_otherwise(self, world: World) -> None:
-        # spec trap: a provider may bring a machine back from Failed (B705), and the shard must follow.
+    @pytest.mark.parametrize("code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED])
+    async def test_a_terminal_refusal_leaves_the_machine_for_others(self, world: World, code: grpc.StatusCode) -> None:
         await world.with_machine(S.IDLE)
-        world.provider.refusals["configure"] = grpc.StatusCode.INVALID_ARGUMENT
+        world.provider.refusals["configure"] = code
         world.submit(ActionKind.BOOTSTRAP)
         await world.settle()
+        assert world.outcomes(ActionKind.BOOTSTRAP) == {"provider_error": 1}
+        await world.reconciler.reconcile()
+        assert ("get", "m") in world.provider.calls, "the provider is asked where the machine stands"
+        assert world.state() is S.IDLE
+        assert world.submit(ActionKind.BOOTSTRAP) is Disposal.DEDUPED, "it is not tried again at once"
+        del world.provider.refusals["configure"]
+        world.now += 1
+        assert world.submit(ActionKind.BOOTSTRAP) is Disposal.STARTED
+        await world.settle()
+        assert world.state() is S.CONFIGURING
+
+    async def test_a_machine_is_failed_and_comes_back_when_the_provider_says_so(self, world: World) -> None:
+        # spec trap: a provider may bring a machine back from Failed (B705), and the shard must follow.
+        await world.with_machine(S.IDLE)
+        world.submit(ActionKind.BOOTSTRAP)
+        await world.settle()
+        world.provider.put("m", S.FAILED)
         await world.reconciler.reconcile()
         assert world.state() is S.FAILED
-        assert "INVALID_ARGUMENT" in world.inventory.machines["m"].last_error
         world.provider.put("m", S.IDLE)
         await world.reconciler.reconcile()
         assert world.state() is S.IDLE

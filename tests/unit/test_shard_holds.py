@@ -20,8 +20,8 @@ def holds(clock: Clock) -> Holds:
     return Holds(clock)
 
 
-def in_flight(machine_id: str) -> Machine:
-    return Machine(machine_id, MachineState.CONFIGURING, host="h", cluster="c")
+def in_flight(machine_id: str, cluster: str = "c") -> Machine:
+    return Machine(machine_id, MachineState.CONFIGURING, host="h", cluster=cluster)
 
 
 def seen(holds: Holds, state: MachineState, *machine_ids: str) -> dict[str, MachineState]:
@@ -67,15 +67,30 @@ def test_when_everything_is_refused_the_machines_still_stand_for_their_demand(ho
         holds.refuse(ActionKind.BOOTSTRAP, in_flight(machine_id))
     configuring = MachineState.CONFIGURING
     assert seen(holds, MachineState.IDLE, "a", "b", "d") == {"a": configuring, "b": configuring, "d": configuring}
-    holds.accepted(ActionKind.BOOTSTRAP)
+    holds.accepted(ActionKind.BOOTSTRAP, "c")
     assert seen(holds, MachineState.IDLE, "a", "b", "d") == {}
 
 
 def test_refusals_of_one_kind_say_nothing_of_another(holds: Holds) -> None:
     for machine_id in ("a", "b", "d"):
         holds.refuse(ActionKind.BOOTSTRAP, in_flight(machine_id))
-    holds.accepted(ActionKind.PROVISION)
+    holds.accepted(ActionKind.PROVISION, "c")
     assert len(seen(holds, MachineState.IDLE, "a", "b", "d")) == 3
+
+
+def test_a_cluster_that_is_always_refused_stops_trying_machines_though_another_is_served(holds: Holds) -> None:
+    for machine_id in ("a", "b", "d"):
+        holds.refuse(ActionKind.BOOTSTRAP, in_flight(machine_id))
+        holds.accepted(ActionKind.BOOTSTRAP, "another")
+    assert set(seen(holds, MachineState.IDLE, "a", "b", "d").values()) == {MachineState.CONFIGURING}
+
+
+def test_refusals_for_several_clusters_are_an_outage_of_the_provider(holds: Holds) -> None:
+    for number, machine_id in enumerate(("a", "b", "d")):
+        holds.refuse(ActionKind.BOOTSTRAP, in_flight(machine_id, f"c-{number}"))
+    assert len(seen(holds, MachineState.IDLE, "a", "b", "d")) == 3
+    holds.accepted(ActionKind.BOOTSTRAP, "another")
+    assert seen(holds, MachineState.IDLE, "a", "b", "d") == {}
 
 
 def test_the_same_machine_refused_often_is_no_outage(holds: Holds) -> None:

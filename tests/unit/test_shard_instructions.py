@@ -13,19 +13,28 @@ ASSIGN_B = pb.AssignDomain(topology_key="zone", topology_value="b")
 class World:
     def __init__(self, directory: Path) -> None:
         self.changes = 0
-        self.instructions = Instructions(Domains(directory), self.changed)
+        self.domains = Domains(directory)
+        self.instructions = Instructions(self.domains, self.changed)
 
     def changed(self) -> None:
         self.changes += 1
 
-    def answer(self, term: int, founded: int, *assigned: pb.AssignDomain) -> list[pb.InstructAck]:
+    def answer(
+        self, term: int, founded: int, *assigned: pb.AssignDomain, domains_assigned: bool = False
+    ) -> list[pb.InstructAck]:
         """What the shard acknowledges after an answer with these instructions, numbered from 1."""
         sent = [
             pb.CoordinatorInstruction(coordinator_term=term, instruction_id=f"{term}-{number}", assign_domain=one)
             for number, one in enumerate(assigned, start=1)
         ]
         return self.instructions.take(
-            pb.ReportAck(coordinator_term=term, founded_unix_ns=founded, instructions=sent, acknowledged=True)
+            pb.ReportAck(
+                coordinator_term=term,
+                founded_unix_ns=founded,
+                instructions=sent,
+                acknowledged=True,
+                domains_assigned=domains_assigned,
+            )
         )
 
 
@@ -58,3 +67,22 @@ def test_numbers_that_a_new_group_uses_again_are_new_instructions(tmp_path: Path
     world.answer(2, 10, ASSIGN_A)
     world.answer(2, 20, ASSIGN_B)
     assert world.changes == 2
+
+
+def test_a_shard_alone_owns_everything_until_it_hears_that_somebody_has_a_domain(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(2, 10)
+    assert (world.domains.owned, world.changes) == (None, 0)
+    for _ in range(2):
+        world.answer(2, 10, domains_assigned=True)
+    assert (world.domains.owned, world.changes) == (frozenset(), 1)
+    assert Domains(tmp_path).owned == frozenset(), "nor does it own everything after a restart"
+    world.answer(2, 10, ASSIGN_A, domains_assigned=True)
+    assert world.domains.owned == {("zone", "a")}
+
+
+def test_a_deposed_coordinator_cannot_take_everything_away(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(5, 10)
+    world.answer(4, 10, domains_assigned=True)
+    assert world.domains.owned is None

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ShardReport(_message.Message):
-    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address")
+    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "domains")
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class ShardReport(_message.Message):
     SHORTFALLS_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTION_ACKS_FIELD_NUMBER: _ClassVar[int]
     SHARD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
     shard_id: str
     cycle: int
     timestamp_unix_nanos: int
@@ -27,7 +28,24 @@ class ShardReport(_message.Message):
     shortfalls: _containers.RepeatedCompositeFieldContainer[Shortfall]
     instruction_acks: _containers.RepeatedCompositeFieldContainer[InstructAck]
     shard_address: str
-    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ...) -> None: ...
+    domains: OwnedDomains
+    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., domains: _Optional[_Union[OwnedDomains, _Mapping]] = ...) -> None: ...
+
+class OwnedDomains(_message.Message):
+    __slots__ = ("everything", "domains")
+    EVERYTHING_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    everything: bool
+    domains: _containers.RepeatedCompositeFieldContainer[TopologyDomain]
+    def __init__(self, everything: _Optional[bool] = ..., domains: _Optional[_Iterable[_Union[TopologyDomain, _Mapping]]] = ...) -> None: ...
+
+class TopologyDomain(_message.Message):
+    __slots__ = ("topology_key", "topology_value")
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_VALUE_FIELD_NUMBER: _ClassVar[int]
+    topology_key: str
+    topology_value: str
+    def __init__(self, topology_key: _Optional[str] = ..., topology_value: _Optional[str] = ...) -> None: ...
 
 class ShardSummary(_message.Message):
     __slots__ = ("total_machines", "free_machines", "per_instance_type_counts", "per_zone_counts")
@@ -70,16 +88,18 @@ class Shortfall(_message.Message):
     def __init__(self, requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., deficit: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ..., age_cycles: _Optional[int] = ..., interruption_penalty_bucket: _Optional[_Union[_capacity_pb2.PenaltyBucket, str]] = ...) -> None: ...
 
 class ReportAck(_message.Message):
-    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns")
+    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned")
     COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     FOUNDED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     coordinator_term: int
     acknowledged: bool
     instructions: _containers.RepeatedCompositeFieldContainer[CoordinatorInstruction]
     founded_unix_ns: int
-    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ...) -> None: ...
+    domains_assigned: bool
+    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ...) -> None: ...
 
 class CoordinatorInstruction(_message.Message):
     __slots__ = ("coordinator_term", "sequence_number", "instruction_id", "assign_domain", "unassign_domain", "reassign_speculative", "cross_shard_drain", "transfer_ownership")
@@ -287,6 +307,42 @@ class ProviderEntry(_message.Message):
     address: str
     region: str
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., region: _Optional[str] = ...) -> None: ...
+
+class SetQuotaRequest(_message.Message):
+    __slots__ = ("provider", "region", "shard_id", "slots")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    region: str
+    shard_id: str
+    slots: int
+    def __init__(self, provider: _Optional[str] = ..., region: _Optional[str] = ..., shard_id: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
+
+class SetQuotaResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetProviderRequest(_message.Message):
+    __slots__ = ("provider",)
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    provider: ProviderEntry
+    def __init__(self, provider: _Optional[_Union[ProviderEntry, _Mapping]] = ...) -> None: ...
+
+class SetProviderResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RemoveProviderRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RemoveProviderResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ListShardReportsRequest(_message.Message):
     __slots__ = ("shard_id",)

@@ -89,6 +89,21 @@ class CoordinatorStub:
                 request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SnapshotSaveRequest.SerializeToString,
                 response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SnapshotSaveChunk.FromString,
                 _registered_method=True)
+        self.SetQuota = channel.unary_unary(
+                '/bigfleet.v1alpha1.Coordinator/SetQuota',
+                request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetQuotaRequest.SerializeToString,
+                response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetQuotaResponse.FromString,
+                _registered_method=True)
+        self.SetProvider = channel.unary_unary(
+                '/bigfleet.v1alpha1.Coordinator/SetProvider',
+                request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetProviderRequest.SerializeToString,
+                response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetProviderResponse.FromString,
+                _registered_method=True)
+        self.RemoveProvider = channel.unary_unary(
+                '/bigfleet.v1alpha1.Coordinator/RemoveProvider',
+                request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderRequest.SerializeToString,
+                response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServicer:
@@ -160,6 +175,25 @@ class CoordinatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetQuota(self, request, context):
+        """Ours: the reference keeps quotas and providers, and has no way to write them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetProvider(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveProvider(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -217,6 +251,21 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.SnapshotSave,
                     request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SnapshotSaveRequest.FromString,
                     response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SnapshotSaveChunk.SerializeToString,
+            ),
+            'SetQuota': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetQuota,
+                    request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetQuotaRequest.FromString,
+                    response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetQuotaResponse.SerializeToString,
+            ),
+            'SetProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetProvider,
+                    request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetProviderRequest.FromString,
+                    response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetProviderResponse.SerializeToString,
+            ),
+            'RemoveProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveProvider,
+                    request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderRequest.FromString,
+                    response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -516,6 +565,87 @@ class Coordinator:
             '/bigfleet.v1alpha1.Coordinator/SnapshotSave',
             bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SnapshotSaveRequest.SerializeToString,
             bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SnapshotSaveChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetQuota(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bigfleet.v1alpha1.Coordinator/SetQuota',
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetQuotaRequest.SerializeToString,
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetQuotaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bigfleet.v1alpha1.Coordinator/SetProvider',
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetProviderRequest.SerializeToString,
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.SetProviderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bigfleet.v1alpha1.Coordinator/RemoveProvider',
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderRequest.SerializeToString,
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$bigfleet/api/v1alpha1/provider.proto\x12\x11\x62igfleet.v1alpha1\"(\n\x07HostRef\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\"}\n\tResources\x12>\n\tresources\x18\x01 \x03(\x0b\x32+.bigfleet.v1alpha1.Resources.ResourcesEntry\x1a\x30\n\x0eResourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf9\x04\n\x07Machine\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.bigfleet.v1alpha1.MachineState\x12(\n\x04host\x18\x03 \x01(\x0b\x32\x1a.bigfleet.v1alpha1.HostRef\x12\x15\n\rinstance_type\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x36\n\rcapacity_type\x18\x06 \x01(\x0e\x32\x1f.bigfleet.v1alpha1.CapacityType\x12\x16\n\x0eprice_per_hour\x18\x07 \x01(\x01\x12 \n\x18interruption_probability\x18\x08 \x01(\x01\x12/\n\tresources\x18\t \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x36\n\x06labels\x18\n \x03(\x0b\x32&.bigfleet.v1alpha1.Machine.LabelsEntry\x12\x12\n\nlast_error\x18\x0c \x01(\t\x12\x31\n\x0b\x61llocatable\x18\r \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x0f\n\x07\x63luster\x18\x0e \x01(\t\x12\x45\n\x0eshard_metadata\x18\x0f \x03(\x0b\x32-.bigfleet.v1alpha1.Machine.ShardMetadataEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12ShardMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x0b\x10\x0c\"\x18\n\nMachineRef\x12\n\n\x02id\x18\x01 \x01(\t\"p\n\x0bMachineList\x12,\n\x08machines\x18\x01 \x03(\x0b\x32\x1a.bigfleet.v1alpha1.Machine\x12\x10\n\x08revision\x18\x02 \x01(\x0c\x12\x13\n\x0bremoved_ids\x18\x64 \x03(\t\x12\x0c\n\x04\x66ull\x18\x65 \x01(\x08\"\x88\x01\n\nListFilter\x12/\n\x06states\x18\x01 \x03(\x0e\x32\x1f.bigfleet.v1alpha1.MachineState\x12\x13\n\x0bmax_results\x18\x04 \x01(\x05\x12\x16\n\x0esince_revision\x18\x05 \x01(\x0c\x12\x10\n\x08shard_id\x18\x64 \x01(\tJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04\"i\n\rCreateRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x03 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x04 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03J\x04\x08\x02\x10\x03\"\x98\x02\n\x10\x43onfigureRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x16\n\x0e\x62ootstrap_blob\x18\x03 \x01(\x0c\x12\x10\n\x08shard_id\x18\x04 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x05 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x06 \x01(\x03\x12N\n\x0eshard_metadata\x18\x07 \x03(\x0b\x32\x36.bigfleet.v1alpha1.ConfigureRequest.ShardMetadataEntry\x1a\x34\n\x12ShardMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x80\x01\n\x0c\x44rainRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x1c\n\x14grace_period_seconds\x18\x02 \x01(\x03\x12\x10\n\x08shard_id\x18\x03 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x04 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"c\n\rDeleteRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x03 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x04 \x01(\x03\"R\n\rTransitionAck\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12+\n\x07machine\x18\x02 \x01(\x0b\x32\x1a.bigfleet.v1alpha1.Machine*\x9f\x01\n\x0cMachineState\x12\x1d\n\x19MACHINE_STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSPECULATIVE\x10\x01\x12\x0c\n\x08\x43REATING\x10\x02\x12\x08\n\x04IDLE\x10\x03\x12\x0f\n\x0b\x43ONFIGURING\x10\x04\x12\x0e\n\nCONFIGURED\x10\x05\x12\x0c\n\x08\x44RAINING\x10\x06\x12\x0c\n\x08\x44\x45LETING\x10\x07\x12\n\n\x06\x46\x41ILED\x10\x08*d\n\x0c\x43\x61pacityType\x12\x1d\n\x19\x43\x41PACITY_TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nBARE_METAL\x10\x01\x12\x0c\n\x08RESERVED\x10\x02\x12\r\n\tON_DEMAND\x10\x03\x12\x08\n\x04SPOT\x10\x04\x32\xd7\x03\n\x10\x43\x61pacityProvider\x12L\n\x06\x43reate\x12 .bigfleet.v1alpha1.CreateRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12R\n\tConfigure\x12#.bigfleet.v1alpha1.ConfigureRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12J\n\x05\x44rain\x12\x1f.bigfleet.v1alpha1.DrainRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12L\n\x06\x44\x65lete\x12 .bigfleet.v1alpha1.DeleteRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12@\n\x03Get\x12\x1d.bigfleet.v1alpha1.MachineRef\x1a\x1a.bigfleet.v1alpha1.Machine\x12\x45\n\x04List\x12\x1d.bigfleet.v1alpha1.ListFilter\x1a\x1e.bigfleet.v1alpha1.MachineListb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$bigfleet/api/v1alpha1/provider.proto\x12\x11\x62igfleet.v1alpha1\"(\n\x07HostRef\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0b\n\x03ref\x18\x02 \x01(\t\"}\n\tResources\x12>\n\tresources\x18\x01 \x03(\x0b\x32+.bigfleet.v1alpha1.Resources.ResourcesEntry\x1a\x30\n\x0eResourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xf9\x04\n\x07Machine\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.bigfleet.v1alpha1.MachineState\x12(\n\x04host\x18\x03 \x01(\x0b\x32\x1a.bigfleet.v1alpha1.HostRef\x12\x15\n\rinstance_type\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x36\n\rcapacity_type\x18\x06 \x01(\x0e\x32\x1f.bigfleet.v1alpha1.CapacityType\x12\x16\n\x0eprice_per_hour\x18\x07 \x01(\x01\x12 \n\x18interruption_probability\x18\x08 \x01(\x01\x12/\n\tresources\x18\t \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x36\n\x06labels\x18\n \x03(\x0b\x32&.bigfleet.v1alpha1.Machine.LabelsEntry\x12\x12\n\nlast_error\x18\x0c \x01(\t\x12\x31\n\x0b\x61llocatable\x18\r \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x0f\n\x07\x63luster\x18\x0e \x01(\t\x12\x45\n\x0eshard_metadata\x18\x0f \x03(\x0b\x32-.bigfleet.v1alpha1.Machine.ShardMetadataEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x34\n\x12ShardMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x0b\x10\x0c\"\x18\n\nMachineRef\x12\n\n\x02id\x18\x01 \x01(\t\"~\n\x0bMachineList\x12,\n\x08machines\x18\x01 \x03(\x0b\x32\x1a.bigfleet.v1alpha1.Machine\x12\x10\n\x08revision\x18\x02 \x01(\x0c\x12\x13\n\x0bremoved_ids\x18\x64 \x03(\t\x12\x0c\n\x04\x66ull\x18\x65 \x01(\x08\x12\x0c\n\x04more\x18\x66 \x01(\x08\"\x88\x01\n\nListFilter\x12/\n\x06states\x18\x01 \x03(\x0e\x32\x1f.bigfleet.v1alpha1.MachineState\x12\x13\n\x0bmax_results\x18\x04 \x01(\x05\x12\x16\n\x0esince_revision\x18\x05 \x01(\x0c\x12\x10\n\x08shard_id\x18\x64 \x01(\tJ\x04\x08\x02\x10\x03J\x04\x08\x03\x10\x04\"i\n\rCreateRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x03 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x04 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03J\x04\x08\x02\x10\x03\"\x98\x02\n\x10\x43onfigureRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x16\n\x0e\x62ootstrap_blob\x18\x03 \x01(\x0c\x12\x10\n\x08shard_id\x18\x04 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x05 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x06 \x01(\x03\x12N\n\x0eshard_metadata\x18\x07 \x03(\x0b\x32\x36.bigfleet.v1alpha1.ConfigureRequest.ShardMetadataEntry\x1a\x34\n\x12ShardMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x80\x01\n\x0c\x44rainRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x1c\n\x14grace_period_seconds\x18\x02 \x01(\x03\x12\x10\n\x08shard_id\x18\x03 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x04 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"c\n\rDeleteRequest\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x10\n\x08shard_id\x18\x02 \x01(\t\x12\x13\n\x0bshard_epoch\x18\x03 \x01(\x03\x12\x17\n\x0fsequence_number\x18\x04 \x01(\x03\"R\n\rTransitionAck\x12\x14\n\x0coperation_id\x18\x01 \x01(\t\x12+\n\x07machine\x18\x02 \x01(\x0b\x32\x1a.bigfleet.v1alpha1.Machine*\x9f\x01\n\x0cMachineState\x12\x1d\n\x19MACHINE_STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSPECULATIVE\x10\x01\x12\x0c\n\x08\x43REATING\x10\x02\x12\x08\n\x04IDLE\x10\x03\x12\x0f\n\x0b\x43ONFIGURING\x10\x04\x12\x0e\n\nCONFIGURED\x10\x05\x12\x0c\n\x08\x44RAINING\x10\x06\x12\x0c\n\x08\x44\x45LETING\x10\x07\x12\n\n\x06\x46\x41ILED\x10\x08*d\n\x0c\x43\x61pacityType\x12\x1d\n\x19\x43\x41PACITY_TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nBARE_METAL\x10\x01\x12\x0c\n\x08RESERVED\x10\x02\x12\r\n\tON_DEMAND\x10\x03\x12\x08\n\x04SPOT\x10\x04\x32\xd7\x03\n\x10\x43\x61pacityProvider\x12L\n\x06\x43reate\x12 .bigfleet.v1alpha1.CreateRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12R\n\tConfigure\x12#.bigfleet.v1alpha1.ConfigureRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12J\n\x05\x44rain\x12\x1f.bigfleet.v1alpha1.DrainRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12L\n\x06\x44\x65lete\x12 .bigfleet.v1alpha1.DeleteRequest\x1a .bigfleet.v1alpha1.TransitionAck\x12@\n\x03Get\x12\x1d.bigfleet.v1alpha1.MachineRef\x1a\x1a.bigfleet.v1alpha1.Machine\x12\x45\n\x04List\x12\x1d.bigfleet.v1alpha1.ListFilter\x1a\x1e.bigfleet.v1alpha1.MachineListb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,10 +39,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MACHINE_SHARDMETADATAENTRY']._serialized_options = b'8\001'
   _globals['_CONFIGUREREQUEST_SHARDMETADATAENTRY']._loaded_options = None
   _globals['_CONFIGUREREQUEST_SHARDMETADATAENTRY']._serialized_options = b'8\001'
-  _globals['_MACHINESTATE']._serialized_start=1850
-  _globals['_MACHINESTATE']._serialized_end=2009
-  _globals['_CAPACITYTYPE']._serialized_start=2011
-  _globals['_CAPACITYTYPE']._serialized_end=2111
+  _globals['_MACHINESTATE']._serialized_start=1864
+  _globals['_MACHINESTATE']._serialized_end=2023
+  _globals['_CAPACITYTYPE']._serialized_start=2025
+  _globals['_CAPACITYTYPE']._serialized_end=2125
   _globals['_HOSTREF']._serialized_start=59
   _globals['_HOSTREF']._serialized_end=99
   _globals['_RESOURCES']._serialized_start=101
@@ -58,21 +58,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MACHINEREF']._serialized_start=864
   _globals['_MACHINEREF']._serialized_end=888
   _globals['_MACHINELIST']._serialized_start=890
-  _globals['_MACHINELIST']._serialized_end=1002
-  _globals['_LISTFILTER']._serialized_start=1005
-  _globals['_LISTFILTER']._serialized_end=1141
-  _globals['_CREATEREQUEST']._serialized_start=1143
-  _globals['_CREATEREQUEST']._serialized_end=1248
-  _globals['_CONFIGUREREQUEST']._serialized_start=1251
-  _globals['_CONFIGUREREQUEST']._serialized_end=1531
+  _globals['_MACHINELIST']._serialized_end=1016
+  _globals['_LISTFILTER']._serialized_start=1019
+  _globals['_LISTFILTER']._serialized_end=1155
+  _globals['_CREATEREQUEST']._serialized_start=1157
+  _globals['_CREATEREQUEST']._serialized_end=1262
+  _globals['_CONFIGUREREQUEST']._serialized_start=1265
+  _globals['_CONFIGUREREQUEST']._serialized_end=1545
   _globals['_CONFIGUREREQUEST_SHARDMETADATAENTRY']._serialized_start=804
   _globals['_CONFIGUREREQUEST_SHARDMETADATAENTRY']._serialized_end=856
-  _globals['_DRAINREQUEST']._serialized_start=1534
-  _globals['_DRAINREQUEST']._serialized_end=1662
-  _globals['_DELETEREQUEST']._serialized_start=1664
-  _globals['_DELETEREQUEST']._serialized_end=1763
-  _globals['_TRANSITIONACK']._serialized_start=1765
-  _globals['_TRANSITIONACK']._serialized_end=1847
-  _globals['_CAPACITYPROVIDER']._serialized_start=2114
-  _globals['_CAPACITYPROVIDER']._serialized_end=2585
+  _globals['_DRAINREQUEST']._serialized_start=1548
+  _globals['_DRAINREQUEST']._serialized_end=1676
+  _globals['_DELETEREQUEST']._serialized_start=1678
+  _globals['_DELETEREQUEST']._serialized_end=1777
+  _globals['_TRANSITIONACK']._serialized_start=1779
+  _globals['_TRANSITIONACK']._serialized_end=1861
+  _globals['_CAPACITYPROVIDER']._serialized_start=2128
+  _globals['_CAPACITYPROVIDER']._serialized_end=2599
 # @@protoc_insertion_point(module_scope)

@@ -115,16 +115,18 @@ class MachineRef(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class MachineList(_message.Message):
-    __slots__ = ("machines", "revision", "removed_ids", "full")
+    __slots__ = ("machines", "revision", "removed_ids", "full", "more")
     MACHINES_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REMOVED_IDS_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     machines: _containers.RepeatedCompositeFieldContainer[Machine]
     revision: bytes
     removed_ids: _containers.RepeatedScalarFieldContainer[str]
     full: bool
-    def __init__(self, machines: _Optional[_Iterable[_Union[Machine, _Mapping]]] = ..., revision: _Optional[bytes] = ..., removed_ids: _Optional[_Iterable[str]] = ..., full: _Optional[bool] = ...) -> None: ...
+    more: bool
+    def __init__(self, machines: _Optional[_Iterable[_Union[Machine, _Mapping]]] = ..., revision: _Optional[bytes] = ..., removed_ids: _Optional[_Iterable[str]] = ..., full: _Optional[bool] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class ListFilter(_message.Message):
     __slots__ = ("states", "max_results", "since_revision", "shard_id")

@@ -1,6 +1,7 @@
 """All machines of a provider, and the log of their changes that incremental List reads."""
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ _LONGEST_CURSOR = 24
 # Older tombstones are forgotten, and with them the cursors that would need them.
 _MOST_TOMBSTONES = 10_000
 _MOST_LIVES = 32
+# Changes that may lie about before a small inventory forgets those that are not the last.
+_SPARE_CHANGES = 1000
 
 InventoryEntry = Lives | ShapeEntry | MachineEntry | Removed
 
@@ -28,6 +31,8 @@ class Page:
     revision: bytes
     restarted: bool
     """The cursor meant nothing to us, so the answer starts from nothing."""
+    more: bool
+    """The page was cut; the rest follows its revision."""
 
 
 class Inventory:
@@ -45,6 +50,9 @@ class Inventory:
         self._records: dict[str, MachineRecord] = {}
         # Last change of each id, oldest first; an id without a record is a tombstone.
         self._log: dict[str, int] = {}
+        # All changes side by side, to find a cursor's place at once; those that are not an id's last are passed over.
+        self._changes: list[int] = []
+        self._changed: list[str] = []
         self._tombstones: dict[str, None] = {}
         # Last change of zone or labels, of machines that had one.
         self._moved: dict[str, int] = {}
@@ -115,11 +123,10 @@ class Inventory:
         if limit < 0:
             raise InvalidArgument(f"max_results is {limit}, it must not be negative")
         cursor = self._cursor(since)
-        ids = list(self._log) if cursor is None else self._changed_after(cursor)
         records: list[MachineRecord] = []
         removed: list[str] = []
-        revision = self._revision
-        for machine_id in ids:
+        revision, more = self._revision, False
+        for machine_id in self._changed_after(cursor):
             record = self._records.get(machine_id)
             if record is None:
                 if cursor is not None:
@@ -129,11 +136,11 @@ class Inventory:
                     removed.append(machine_id)  # it may have been the caller's before
             elif not states or record.state in states:
                 if limit and len(records) == limit:
-                    revision = self._log[records[-1].id]
+                    revision, more = self._log[records[-1].id], True
                     removed = [gone for gone in removed if self._log[gone] < revision]
                     break
                 records.append(record)
-        return Page(records, removed, b"%d" % revision, restarted=cursor is None and since != b"")
+        return Page(records, removed, b"%d" % revision, restarted=cursor is None and since != b"", more=more)
 
     # --- on disk ------------------------------------------------------------------------------------------------
 
@@ -218,6 +225,10 @@ class Inventory:
         self._revision = revision
         self._log.pop(machine_id, None)
         self._log[machine_id] = revision
+        self._changes.append(revision)
+        self._changed.append(machine_id)
+        if len(self._changes) > 2 * len(self._log) + _SPARE_CHANGES:
+            self._changes, self._changed = list(self._log.values()), list(self._log)
 
     def _cursor(self, since: bytes) -> int | None:
         if not since.isdigit() or len(since) > _LONGEST_CURSOR:
@@ -228,13 +239,13 @@ class Inventory:
             return cursor
         return None
 
-    def _changed_after(self, cursor: int) -> list[str]:
-        newest_first: list[str] = []
-        for machine_id, revision in reversed(self._log.items()):
-            if revision <= cursor:
-                break
-            newest_first.append(machine_id)
-        return newest_first[::-1]
+    def _changed_after(self, cursor: int | None) -> Iterator[str]:
+        """Ids in the order of their last change; all of them without a cursor."""
+        start = 0 if cursor is None else bisect_right(self._changes, cursor)
+        for index in range(start, len(self._changes)):
+            machine_id = self._changed[index]
+            if self._log.get(machine_id) == self._changes[index]:
+                yield machine_id
 
 
 def _same_place(one: Shape, other: Shape) -> bool:

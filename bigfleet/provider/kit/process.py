@@ -153,7 +153,7 @@ class Provider:
             machines=len(self.inventory),
             configured=len(self.inventory.ids(MachineState.CONFIGURED)),
         )
-        return Running(port, metrics.addresses[0][1])
+        return Running(port, daemon.port_of(metrics))
 
 
 @contextmanager

@@ -80,7 +80,9 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
             await require(context, *READERS)
             owned = self._domains.owned_by(request.shard_id)
             page = self._inventory.page(request.since_revision, _states(request.states), request.max_results, owned)
-            listed = pb.MachineList(revision=page.revision, removed_ids=page.removed_ids, full=page.restarted)
+            listed = pb.MachineList(
+                revision=page.revision, removed_ids=page.removed_ids, full=page.restarted, more=page.more
+            )
             for index, record in enumerate(page.records, 1):
                 record.write(listed.machines.add(), self._provider_id)
                 if index % _LIST_SLICE == 0:
