@@ -4,8 +4,10 @@ import json
 import os
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from bigfleet.engine.shrinking import Reclaims, Releases, Shrinking
 from bigfleet.sim.cli import GOLDEN
 from bigfleet.sim.coded import CODED
 from bigfleet.sim.picture import draw
@@ -96,3 +98,22 @@ def test_a_long_run_leaks_nothing_and_leaves_nothing_stuck() -> None:
     result = soak(SOAK_CYCLES)
     assert result.problems == ()
     assert "machines lost" in result.lines[0]
+
+
+NO_MACHINES = np.zeros(0, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("part", "decision", "nothing", "noticed"),
+    [
+        (Shrinking, "reclaims", Reclaims(NO_MACHINES, NO_MACHINES, 0), "clusters hold machines that nobody needs"),
+        (Releases, "due", NO_MACHINES, "machines are Idle at the end beyond their hold"),
+    ],
+)
+def test_the_soak_notices_an_engine_that_gives_nothing_back(
+    part: type, decision: str, nothing: object, noticed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, decision, lambda *_arguments: nothing)
+    problems = soak(20).problems
+    assert len(problems) == 1
+    assert noticed in problems[0]
