@@ -58,16 +58,11 @@ def soak(cycles: int, seed: int = 1, progress: Callable[[float, float], None] = 
         problems.append(f"{len(unsettled)} machines are not at rest at the end: {machine_id} is {state}")
     actions = ", ".join(f"{n:,} {kind}s" for kind, n in simulation.recorder.actions.items())
     at_rest = simulation.shard.cycles - cycles
-    summary = (
-        f"{cycles:,} cycles and {at_rest} at rest, seed {seed}: {actions}; {simulation.provider.lost:,} machines lost",
-        *(f"✗ {problem}" for problem in problems or ()),
-        *(
-            ()
-            if problems
-            else ("✓ no machine leaked, none is on its way or broken for ever, none is kept without need",)
-        ),
+    head = (
+        f"{cycles:,} cycles and {at_rest} at rest, seed {seed}: {actions}; {simulation.provider.lost:,} machines lost"
     )
-    return SoakResult(tuple(problems), summary)
+    fine = "✓ no machine leaked, none is on its way or broken for ever, none is kept without need"
+    return SoakResult(tuple(problems), (head, *([f"✗ {problem}" for problem in problems] or [fine])))
 
 
 def _world(seed: int, seconds: float) -> Simulation:

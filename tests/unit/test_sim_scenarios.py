@@ -11,7 +11,8 @@ from bigfleet.engine.shrinking import Reclaims, Releases, Shrinking
 from bigfleet.sim.cli import GOLDEN
 from bigfleet.sim.coded import CODED
 from bigfleet.sim.picture import draw
-from bigfleet.sim.play import Played, descriptions, play
+from bigfleet.sim.play import Played, descriptions, play, play_scenario
+from bigfleet.sim.reading import SHIPPED, read_scenario
 from bigfleet.sim.report import report_lines
 from bigfleet.sim.soak import soak
 
@@ -28,6 +29,14 @@ def test_a_scenario_repeats_its_golden_trace(name: str) -> None:
     played = play(name)
     assert [check.text for check in played.checks if not check.holds] == []
     assert played.trace == (GOLDEN / f"{name}.jsonl").read_text(), f"if it should change: fauxctl record {name}"
+
+
+def test_without_the_guard_an_empty_rollup_costs_machines() -> None:
+    scenario = read_scenario(SHIPPED / "silence-is-not-withdrawal.yaml")
+    engine = scenario.engine.model_copy(update={"empty_rollup_guard": False})
+    played = play_scenario(scenario.model_copy(update={"engine": engine}))
+    broken = [check.text for check in played.checks if not check.holds]
+    assert "Reclaims from 0 to 1800 s: 0 at most" in broken
 
 
 def test_every_golden_trace_has_its_scenario() -> None:
