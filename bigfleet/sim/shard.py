@@ -93,7 +93,8 @@ class Shard:
     def receive(self, cluster: str, needs: Sequence[Need]) -> bool:
         """A roll-up arrives; whether it was taken and said something new."""
         if self._accepted.get(cluster) is needs:
-            return False  # the same list again
+            self._decider.repeat_needs(cluster)  # the same list again
+            return False
         verdict = self._decider.set_needs(cluster, needs)
         if verdict.accepted:
             self._accepted[cluster] = needs

@@ -66,12 +66,13 @@ def simulate(
     credits_creating: bool = True,
     repair_seconds: float = 0.0,
     lockstep: bool = True,
+    guard: bool = False,
 ) -> Simulation:
     """A prepared simulation with `demand`: cluster → workload → (Pods, replicas)."""
     dwells = {kind: Latency(n * CYCLE, n * CYCLE) for kind, n in (dwell_cycles or {}).items()}
     model = Model(
         engine=NO_CAP,
-        guard=False,
+        guard=guard,
         shard=ShardModel(CYCLE, lockstep, credits_creating),
         provider=ProviderModel(dwells, repair_seconds=repair_seconds),
         cluster=cluster or ClusterModel(),

@@ -104,6 +104,17 @@ def test_a_shard_that_restarts_takes_nothing_from_clusters_it_has_not_heard_from
     assert actions_after(simulation, 1) == {}
 
 
+@pytest.mark.parametrize(("cut_off", "reclaims"), [(False, 0), (True, 40)])
+def test_three_empty_rollups_withdraw_nothing_if_sound_ones_come_between(cut_off: bool, reclaims: int) -> None:
+    demand = {"one": {f"web-{number}": (pod(cores=4, priority=1000 + number), 4) for number in range(10)}}
+    simulation = simulate(fleet(40), demand, guard=True, lockstep=False)
+    for number in range(1, 4):
+        faults.empty_rollup(simulation, "one", 300 * number + 1)
+    faults.partition(simulation, "one", 295, 1005 if cut_off else 296)
+    run_cycles(simulation, 100)
+    assert simulation.recorder.actions[ActionKind.RECLAIM] == reclaims
+
+
 def test_refused_calls_are_tried_again_and_do_not_empty_the_quota() -> None:
     simulation = simulate(fleet(100, MachineState.SPECULATIVE), WEB)
     faults.refuse(simulation, 0, 20 * CYCLE, [ActionKind.PROVISION], "rate limit")
