@@ -10,6 +10,7 @@ from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Assignment, Machine
 from bigfleet.core.needs import Need
 from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.shard.convert import assignment_for
+from bigfleet.shard.inventory import kept_assignment
 from bigfleet.sim.decider import Decider
 from bigfleet.sim.provider import COURSE, Provider, Refused
 from bigfleet.sim.timeline import Rank, Timeline
@@ -88,6 +89,7 @@ class Shard:
         self.reconcile()
         self._attempts.clear()
         self._accepted.clear()
+        self.machines = dict(self._provider.machines)
         self._decider.restart(self.machines.values())
 
     def receive(self, cluster: str, needs: Sequence[Need]) -> bool:
@@ -195,7 +197,7 @@ class Shard:
         return changes
 
     def _observe(self, known: Machine | None, seen: Machine) -> None:
-        self._put(seen)
+        self._put(replace(seen, assignment=kept_assignment(known, seen)) if known else seen)
         attempt = self._attempts.get(seen.id)
         if attempt and (seen.state is attempt.target or seen.state is MachineState.FAILED):
             self._finish(seen, attempt)

@@ -94,6 +94,22 @@ def test_an_engine_that_does_not_see_what_it_ordered_buys_again_every_cycle() ->
     assert simulation.recorder.actions[ActionKind.PROVISION] >= 4 * 5
 
 
+def test_a_shard_that_restarts_has_forgotten_whom_it_buys_for_and_buys_again() -> None:
+    machines = fleet(40, MachineState.SPECULATIVE)
+    simulation = simulate(machines, WEB, dwell_cycles={ActionKind.PROVISION: 4, ActionKind.BOOTSTRAP: 1})
+    faults.restart_shard(simulation, 1.5 * CYCLE)
+    run_cycles(simulation, 3)
+    assert simulation.recorder.actions == {ActionKind.PROVISION: 10}
+    assert simulation.problems() == []
+    faults.restart_shard(simulation, 5.5 * CYCLE)  # a Configure tells the provider whom it is for
+    run_cycles(simulation, 60)
+    assert simulation.recorder.actions == {
+        ActionKind.PROVISION: 10,
+        ActionKind.BOOTSTRAP: 5,
+        ActionKind.DELETE: 5,
+    }
+
+
 def test_a_shard_that_restarts_takes_nothing_from_clusters_it_has_not_heard_from() -> None:
     simulation = simulate(fleet(20), WEB)
     run_cycles(simulation, 5)
