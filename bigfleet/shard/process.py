@@ -93,11 +93,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         )
         stack.push_async_callback(executor.close)
         reconciler = Reconciler(inventory, provider, executor, notices, domains, metrics)
-        engine = Engine(
-            EngineOptions(
-                reclaim_cap_fraction=options.reclaim_cap_fraction, reclaim_after_seconds=options.reclaim_after_seconds
-            )
-        )
+        engine = Engine(engine_options(options))
         metrics.engine_compiled.set(engine.compiled)
         if not engine.compiled:
             log.warning("the engine's kernels are not compiled: large fleets are slow", hint="make kernels")
@@ -128,6 +124,16 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             stack.callback(group.create_task(loop).cancel)
         log.info("shard serves", id=options.id, epoch=epoch, port=port, provider=options.provider_addr)
         yield RunningShard(port, web.addresses[0][1])
+
+
+def engine_options(options: ShardOptions) -> EngineOptions:
+    """The engine's part of the settings; who executes nothing reports every reclaim (spec/engine.md §3.7, §3.18)."""
+    shelves = options.actuation_paused or options.dry_run
+    return EngineOptions(
+        reclaim_cap_fraction=0.0 if shelves else options.reclaim_cap_fraction,
+        reclaim_after_seconds=options.reclaim_after_seconds,
+        idle_hold_seconds=options.idle_hold.by_type,
+    )
 
 
 def observer(executor: Executor, notices: Notices, holds: Holds) -> Observer:
