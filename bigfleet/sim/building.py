@@ -47,20 +47,22 @@ def build(given: scenario.Scenario, seed: int | None = None) -> Simulation:
 
 def _model(given: scenario.Scenario, seed: int) -> Model:
     engine, provider, historic = given.engine, given.provider, given.historic
-    holds = EngineOptions().idle_hold_seconds
+    acts = not (engine.actuation_paused or engine.dry_run)
+    holds = {
+        CapacityType.ON_DEMAND: engine.on_demand_hold_seconds,
+        CapacityType.SPOT: engine.spot_hold_seconds,
+        CapacityType.RESERVED: engine.reserved_hold_seconds,
+        CapacityType.BARE_METAL: engine.bare_metal_hold_seconds,
+    }
     return Model(
         seed=seed,
         engine=EngineOptions(
-            reclaim_cap_fraction=engine.reclaim_cap_fraction,
+            reclaim_cap_fraction=engine.reclaim_cap_fraction if acts else 0.0,
             reclaim_after_seconds=engine.reclaim_after_seconds,
-            idle_hold_seconds={
-                **holds,
-                CapacityType.ON_DEMAND: engine.on_demand_hold_seconds,
-                CapacityType.SPOT: engine.spot_hold_seconds,
-            },
+            idle_hold_seconds={kind: seconds for kind, seconds in holds.items() if seconds is not None},
         ),
         guard=engine.empty_rollup_guard,
-        shard=ShardModel(engine.cycle_seconds, engine.lockstep, historic.credits_creating),
+        shard=ShardModel(engine.cycle_seconds, engine.lockstep, historic.credits_creating, acts),
         provider=ProviderModel(
             latencies={
                 ActionKind.PROVISION: _latency(provider.create),

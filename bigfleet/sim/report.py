@@ -52,6 +52,7 @@ def report_of(
             "killed": sum(c.killed for c in clusters),
         },
         "actions": {kind.value: recorder.actions[kind] for kind in ActionKind},
+        "shelved": {kind.value: shard.shelved[kind] for kind in ActionKind},
         "outcomes": {f"{kind}/{outcome}": n for (kind, outcome), n in sorted(shard.outcomes.items())},
         "shortfalls": {
             "atEnd": recorder.standing,
@@ -74,7 +75,6 @@ def report_lines(report: Report) -> list[str]:
     pods, machines, short = d["pods"], d["machines"], d["shortfalls"]
     clusters = "1 cluster" if d["clusters"] == 1 else f"{d['clusters']:,} clusters"
     states = ", ".join(f"{count:,} {state}" for state, count in machines.items() if state not in ("total", "lost"))
-    done = ", ".join(f"{count:,} {kind}{'s'[: count != 1]}" for kind, count in d["actions"].items() if count) or "none"
     return [
         f"{report.name}: {report.description}",
         "",
@@ -84,13 +84,18 @@ def report_lines(report: Report) -> list[str]:
         f"machines     {machines['total']:,}: {states}; {machines['lost']:,} lost",
         f"Pods         {pods['bound']:,} of {pods['alive']:,} bound in {clusters}; "
         f"{pods['evicted']:,} evicted, {pods['killed']:,} killed with their machine",
-        f"actions      {done}",
+        f"actions      {_actions_text(d['actions'])}",
+        *([f"shelved      {_actions_text(d['shelved'])}"] if any(d["shelved"].values()) else []),
         f"shortfalls   {short['atEnd']:,} at the end, {short['most']:,} at worst, "
         f"the oldest {short['oldestCycles']:,} cycles",
         f"configure    {_spread_text(d['configureSeconds'], 's')}; at most {d['mostInFlight']:,} machines in flight",
         f"cost         ${d['usd']:,.2f}; {d['meanUsedShare']:.0%} of what is Configured was asked for, on average",
         f"deciding     {_spread_text(d['decisionMilliseconds'], 'ms')} (by the wall's clock)",
     ]
+
+
+def _actions_text(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}{'s'[: count != 1]}" for kind, count in counts.items() if count) or "none"
 
 
 def check_lines(checks: tuple[Check, ...]) -> list[str]:

@@ -80,8 +80,14 @@ class EngineSection(Document):
     reclaim_cap_fraction: Share = 0.05
     reclaim_after_seconds: NonNegative = 30.0
     empty_rollup_guard: bool = True
-    on_demand_hold_seconds: NonNegative = 300.0
-    spot_hold_seconds: NonNegative = 60.0
+    # How long a machine that nobody wants is kept; null: for ever.
+    on_demand_hold_seconds: NonNegative | None = 300.0
+    spot_hold_seconds: NonNegative | None = 60.0
+    reserved_hold_seconds: NonNegative | None = None
+    bare_metal_hold_seconds: NonNegative | None = None
+    # The kill switch, and the shadow mode: decide everything, do nothing, and say how much that was.
+    actuation_paused: bool = False
+    dry_run: bool = False
 
 
 class HistoricSection(Document):

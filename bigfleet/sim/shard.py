@@ -39,6 +39,8 @@ class ShardModel:
     lockstep: bool = False
     # Off: the historic engine, which did not see what it had already ordered (before ADR-0052).
     credits_creating: bool = True
+    # Off: the kill switch or a dry run; everything is decided and nothing done.
+    acts: bool = True
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Shard:
         self.states: Counter[MachineState] = Counter()
         self.cycles = 0
         self.outcomes: Counter[tuple[ActionKind, str]] = Counter()
+        # What was decided and not done, because this shard does nothing; each cycle decides it anew.
+        self.shelved: Counter[ActionKind] = Counter()
         # Seconds from Idle to Configured, one for each Bootstrap that succeeded.
         self.configure_seconds: list[float] = []
         self.on_cycle: CycleListener = lambda _decisions, _taken: None
@@ -152,7 +156,11 @@ class Shard:
         self.cycles += 1
         self._last_cycle = self._timeline.now
         decisions = self._decider.cycle()
-        taken = [action for action in decisions.actions if self._take(action)]
+        taken: list[Action] = []
+        if self._model.acts:
+            taken = [action for action in decisions.actions if self._take(action)]
+        else:
+            self.shelved.update(action.kind for action in decisions.actions)
         self.reconcile()
         self.on_cycle(decisions, taken)
         self._watch()

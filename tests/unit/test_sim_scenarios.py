@@ -14,6 +14,7 @@ from bigfleet.sim.picture import draw
 from bigfleet.sim.play import Played, descriptions, play, play_scenario
 from bigfleet.sim.reading import SHIPPED, read_scenario
 from bigfleet.sim.report import report_lines
+from bigfleet.sim.scenario import Scenario
 from bigfleet.sim.soak import soak
 
 # Seconds each: only with BIGFLEET_LONG=1, which also makes the soak long.
@@ -37,6 +38,54 @@ def test_without_the_guard_an_empty_rollup_costs_machines() -> None:
     played = play_scenario(scenario.model_copy(update={"engine": engine}))
     broken = [check.text for check in played.checks if not check.holds]
     assert "Reclaims from 0 to 1800 s: 0 at most" in broken
+
+
+@pytest.mark.parametrize("switch", ["dry_run", "actuation_paused"])
+def test_a_fleet_that_is_not_acted_on_stands_still_and_tells_every_reclaim(switch: str) -> None:
+    withdrawn = {"steps": [{"at_seconds": 101, "replicas": 0}]}
+    held = {"state": "Configured", "cluster": "c", "capacity_type": "BareMetal"}
+    played = play_scenario(one_cluster({switch: True, "reclaim_after_seconds": 0}, held, withdrawn))
+    assert played.report is not None
+    document = played.report.document
+    assert document["actions"]["Reclaim"] == 0
+    assert document["machines"]["Configured"] == 4
+    # In every cycle after the last Pod is gone, and there are ten of them: all, however many are allowed at once.
+    assert document["shelved"]["Reclaim"] == 10 * 4
+    assert "shelved      40 Reclaims" in report_lines(played.report)
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "field"),
+    [
+        ("OnDemand", "on_demand_hold_seconds"),
+        ("Spot", "spot_hold_seconds"),
+        ("Reserved", "reserved_hold_seconds"),
+        ("BareMetal", "bare_metal_hold_seconds"),
+    ],
+)
+@pytest.mark.parametrize(("seconds", "deletes"), [(50, 4), (150, 4), (250, 0), (None, 0)])
+def test_a_free_machine_is_kept_as_long_as_a_scenario_says(
+    capacity_type: str, field: str, seconds: float | None, deletes: int
+) -> None:
+    free = {"state": "Idle", "capacity_type": capacity_type, "interruption_probability": 0.1}
+    played = play_scenario(one_cluster({field: seconds}, free, {"replicas": 0}))
+    assert played.report is not None
+    assert played.report.document["actions"]["Delete"] == deletes
+
+
+def one_cluster(engine: dict[str, object], machines: dict[str, object], work: dict[str, object]) -> Scenario:
+    """Four machines and four Pods that fill them, for 200 seconds."""
+    size = {"name": "m", "count": 4, "instance_type": "m6i.large", "allocatable": {"cpu": 4}}
+    web = {"name": "web", "replicas": 4, "pod": {"cpu": 4}} | work
+    document = {
+        "name": "test",
+        "description": "One cluster.",
+        "duration_seconds": 200,
+        "engine": {"empty_rollup_guard": False, "lockstep": True} | engine,
+        "machines": [size | machines],
+        "clusters": [{"name": "c", "workloads": [web]}],
+    }
+    return Scenario.model_validate(document)
 
 
 def test_every_golden_trace_has_its_scenario() -> None:
