@@ -1,7 +1,6 @@
 """Every scenario that ships keeps its promises and repeats its golden trace, byte by byte."""
 
 import json
-import os
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,19 +16,29 @@ from bigfleet.sim.report import report_lines
 from bigfleet.sim.scenario import Scenario
 from bigfleet.sim.soak import soak
 
-# Seconds each: only with BIGFLEET_LONG=1, which also makes the soak long.
-SLOW = {"cardinality-2580"}
-LONG = bool(os.environ.get("BIGFLEET_LONG"))
-SOAK_CYCLES = int(os.environ.get("BIGFLEET_SOAK_CYCLES") or (10_000 if LONG else 150))
+# Takes seconds: whole in long mode only, its beginning always.
+CARDINALITY = "cardinality-2580"
+SCENARIOS = [pytest.param(name, marks=[pytest.mark.long] * (name == CARDINALITY)) for name in descriptions()]
 
 
-@pytest.mark.parametrize("name", descriptions())
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_repeats_its_golden_trace(name: str) -> None:
-    if name in SLOW and not LONG:
-        pytest.skip("slow: set BIGFLEET_LONG=1")
     played = play(name)
     assert [check.text for check in played.checks if not check.holds] == []
     assert played.trace == (GOLDEN / f"{name}.jsonl").read_text(), f"if it should change: fauxctl record {name}"
+
+
+def test_the_2580_needs_settle_and_a_lost_machine_is_replaced_once() -> None:
+    scenario, end = read_scenario(SHIPPED / f"{CARDINALITY}.yaml"), 200.0
+    bounds = tuple(bound for bound in scenario.expect.actions if bound.from_seconds < end)
+    beginning = {
+        "duration_seconds": end,
+        "provider": scenario.provider.model_copy(update={"repair_seconds": 30.0}),
+        "faults": scenario.faults[:1],
+        "expect": scenario.expect.model_copy(update={"actions": bounds}),
+    }
+    played = play_scenario(scenario.model_copy(update=beginning))
+    assert [check.text for check in played.checks if not check.holds] == []
 
 
 def test_without_the_guard_an_empty_rollup_costs_machines() -> None:
@@ -152,8 +161,9 @@ def test_the_picture_stands_alone(storm: Played) -> None:
     assert {"fault-storm", "machines", "Pods", "Configured", "Failed", "Bootstrap", "shortfalls (needs unmet)"} <= words
 
 
-def test_a_long_run_leaks_nothing_and_leaves_nothing_stuck() -> None:
-    result = soak(SOAK_CYCLES)
+@pytest.mark.parametrize("cycles", [150, pytest.param(50_000, marks=pytest.mark.long)])
+def test_a_long_run_leaks_nothing_and_leaves_nothing_stuck(cycles: int) -> None:
+    result = soak(cycles)
     assert result.problems == ()
     assert "machines lost" in result.lines[0]
 
