@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.sim.cluster import Cluster
+from bigfleet.sim.placement import used_share
 from bigfleet.sim.provider import Provider
 from bigfleet.sim.shard import Shard
 from bigfleet.sim.timeline import Rank, Timeline
@@ -96,7 +97,6 @@ class Recorder:
         self._price_since = now
         paid = (m.price_per_hour for m in self.shard.machines.values() if m.state in _PAID)
         self._usd_per_hour = sum(paid)
-        shares = [cluster.nodes.used_share() for cluster in self.clusters.values()]
         sample = Sample(
             at=now,
             states={state.label: self.shard.states[state] for state in MachineState if self.shard.states[state]},
@@ -104,7 +104,7 @@ class Recorder:
             bound=sum(cluster.bound for cluster in self.clusters.values()),
             shortfalls=self.standing,
             usd_per_hour=self._usd_per_hour,
-            used_share=sum(shares) / len(shares) if shares else 0.0,
+            used_share=used_share(cluster.nodes.load() for cluster in self.clusters.values()),
             actions={kind.value: self.actions[kind] for kind in ActionKind},
             lost=self.provider.lost,
         )
