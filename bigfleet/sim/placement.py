@@ -82,7 +82,7 @@ class Nodes:
         self._used[self.rows[machine_id]] -= pod * count
 
     def load(self) -> Floats:
-        """What Pods ask for, and what the nodes have: [used or there, dimension]. A fleet's milli-bytes overflow ints."""
+        """What Pods ask for, and what the nodes have: [used or there, dimension]; a fleet's bytes overflow ints."""
         return np.stack([of[self._alive].sum(axis=0, dtype=np.float64) for of in (self._used, self._capacity)])
 
     def matching(self, profile: Profile) -> Mask:
