@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import ActionKind
 from bigfleet.sim.checks import Check
-from bigfleet.sim.recorder import Sample
+from bigfleet.sim.recorder import CycleFigures, Sample
 from bigfleet.sim.shard import state_counts
 from bigfleet.sim.simulation import Simulation
 
@@ -57,13 +59,14 @@ def report_of(
         "shortfalls": {
             "atEnd": recorder.standing,
             "most": recorder.worst_shortfall(0.0, simulation.seconds),
-            "oldestCycles": recorder.oldest_shortfall_cycles,
+            "oldestCycles": max((cycle.oldest_shortfall_cycles for cycle in recorder.cycles), default=0),
         },
         "configureSeconds": _spread(shard.configure_seconds),
-        "mostInFlight": recorder.most_in_flight,
+        "mostInFlight": max((cycle.in_flight for cycle in recorder.cycles), default=0),
         "usd": round(recorder.usd, 2),
         "meanUsedShare": round(sum(shares) / len(shares), 4) if shares else 0.0,
         "decisionMilliseconds": _spread(simulation.decider.milliseconds),
+        "perCycle": _columns(recorder.cycles, simulation.decider.milliseconds),
         "checks": [{"text": check.text, "holds": check.holds, "seen": check.seen} for check in checks],
     }
     return Report(name, description, document, tuple(recorder.samples), checks, marks)
@@ -101,6 +104,12 @@ def _actions_text(counts: dict[str, int]) -> str:
 def check_lines(checks: tuple[Check, ...]) -> list[str]:
     width = max((len(check.text) for check in checks), default=0)
     return [f"  {_MARKS[check.holds]} {check.text:<{width}}  {check.seen}" for check in checks]
+
+
+def _columns(cycles: list[CycleFigures], milliseconds: list[float]) -> dict[str, list[float]]:
+    """A list for each figure, an entry for each cycle."""
+    columns = {to_camel(name): [getattr(cycle, name) for cycle in cycles] for name in CycleFigures._fields}
+    return columns | {"decisionMilliseconds": [round(one, 3) for one in milliseconds]}
 
 
 def _spread(values: list[float]) -> dict[str, float]:

@@ -151,6 +151,19 @@ def test_the_report_holds_the_same_figures_as_the_trace(storm: Played) -> None:
     assert "132 of 132 bound in 3 clusters" in text
 
 
+def test_the_report_has_figures_of_every_cycle(storm: Played) -> None:
+    assert storm.report is not None
+    document = storm.report.document
+    columns = document["perCycle"]
+    assert {len(column) for column in columns.values()} == {document["cycles"]}
+    assert sum(columns["taken"]) == sum(document["actions"].values())
+    assert max(columns["inFlight"]) == document["mostInFlight"]
+    assert max(columns["shortfalls"]) == document["shortfalls"]["most"]
+    assert max(columns["oldestShortfallCycles"]) == document["shortfalls"]["oldestCycles"]
+    assert columns["at"] == sorted(columns["at"])
+    assert columns.keys() >= {"decided", "decisionMilliseconds"}
+
+
 def test_the_picture_stands_alone(storm: Played) -> None:
     assert storm.report is not None
     svg = draw(storm.report)
