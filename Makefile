@@ -31,7 +31,7 @@ test: lint test-unit test-oracle test-mutants test-integration test-smoke ## Eve
 test-unit: kernels ## Fast tests, no binaries
 	@$(BIN)/pytest -q -n 2 tests/unit
 
-test-oracle: kernels ## The engine against its oracle on thousands of random fleets (BIGFLEET_LONG=1 for many more)
+test-oracle: kernels ## The engine against its oracle on thousands of random fleets (test-long tries many more)
 	@$(BIN)/pytest -q -n 2 tests/oracle tests/agreement
 
 test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test must notice each
@@ -41,8 +41,8 @@ test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test 
 test-integration: tools kernels ## Tests with the real binaries
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/integration
 
-test-long: tools kernels ## Hours: random kills, installs, every signal in every phase, every seeded defect; goes on where it was stopped
-	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration tests/smoke $(LONG)
+test-long: tools kernels ## Hours: random kills, installs, every signal in every phase, every seeded defect, a soak of 50,000 cycles, many more random fleets; goes on where it was stopped
+	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration tests/smoke tests/unit tests/agreement $(LONG)
 
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/smoke

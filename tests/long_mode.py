@@ -1,6 +1,6 @@
 """Tests marked `long` run only with SCALETEST_LONG=1, one line each, and go on where an earlier attempt ended.
 
-    SCALETEST_LONG=1 pytest -v -m long tests/integration tests/smoke
+    SCALETEST_LONG=1 pytest -v -m long tests
 
 What passed is remembered, test by test, until all have passed, or until what is tested changes.
 """

@@ -26,6 +26,8 @@ _SIMULATED = ("smoke", "dev-50")
 _SOAK_CYCLES = "300"
 _HOT_SHAPES = ("5k", "5k-unfolded", "50k")
 _FINE = ("pass", "skipped")
+# Of what a command that broke down said last.
+_TAIL_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Check:
 
     name: str
     passed: bool
-    # Why it failed, or the figure that it passed with.
+    # Why it failed, or the figure that it passed with; what comes after its first line is told once only.
     detail: str = ""
 
 
@@ -65,7 +67,7 @@ def run(rungs: dict[str, Rung], say: Callable[[str], None]) -> int:
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     say(f"{'FAIL' if failed else 'PASS'}: {count - len(failed)} of {count} checks hold, {minutes} min {seconds} s")
     for check in failed:
-        say(f"  ✗ {check.name}: {check.detail}")
+        say(f"  ✗ {check.name}: {check.detail.partition(chr(10))[0]}")
     return 1 if failed else 0
 
 
@@ -81,9 +83,7 @@ def preflight() -> Iterator[Check]:
 
 
 def closed_loop() -> Iterator[Check]:
-    for line in _lines_of("bigfleet.sim.cli", "verify"):
-        word, name, *why = line.split("  ", 2)
-        yield Check(f"scenario {name}, as its golden trace", word == "PASS", " ".join(why))
+    yield from checks_of(scenario_check, "bigfleet.sim.cli", "verify")
     yield _command("the closed loop stands still, old bugs show", "pytest", "-q", "tests/unit/test_sim_closed_loop.py")
     yield _command(f"soak of {_SOAK_CYCLES} cycles leaks nothing", "bigfleet.sim.cli", "soak", "--cycles", _SOAK_CYCLES)
     for profile in _SIMULATED:
@@ -97,26 +97,29 @@ def closed_loop() -> Iterator[Check]:
 
 
 def hot_benches() -> Iterator[Check]:
-    for line in _lines_of("tests.bench.hot", "--quick", *_HOT_SHAPES):
-        yield hot_check(json.loads(line))
+    yield from checks_of(hot_check, "tests.bench.hot", "--quick", *_HOT_SHAPES)
 
 
-def hot_check(line: dict[str, object]) -> Check:
-    """What one line of `make bench-hot` says; a missed bar is told, only a regression fails."""
+def scenario_check(line: str) -> Check:
+    """What one line of `fauxctl verify` says."""
+    word, name, *why = line.split("  ", 2)
+    return Check(f"scenario {name}, as its golden trace", word == "PASS", " ".join(why))
+
+
+def hot_check(text: str) -> Check:
+    """What one line of `make bench-hot` says: a missed bar is told, a regression fails, nothing to compare with too."""
+    line = json.loads(text)
     unit = "ms" if "ms" in line else "bytes_per_machine"
     figure, compared = line[unit], line["of_baseline"]
-    if not isinstance(figure, dict):
-        raise TypeError(f"{unit} is no figure: {figure!r}")
     said = [f"{figure['value']:g} {'ms' if unit == 'ms' else 'B'}"]
     if "bar" in figure:
         said.append(f"{'bar' if figure['met'] else 'MISSES its bar of'} {figure['bar']:g}")
-    regressed = False
-    if isinstance(compared, dict):
-        regressed = bool(compared["regressed"])
-        said.append(f"{compared['ratio']:.2f} × its baseline{', a regression' if regressed else ''}")
+    regressed = compared is not None and compared["regressed"]
+    if compared is None:
+        said.append("it has no baseline; `python -m tests.bench.hot --store` keeps one")
     else:
-        said.append("no baseline")
-    return Check(f"{line['shape']}, {line['case']}", not regressed, ", ".join(said))
+        said.append(f"{compared['ratio']:.2f} × its baseline{', a regression' if regressed else ''}")
+    return Check(f"{line['shape']}, {line['case']}", compared is not None and not regressed, ", ".join(said))
 
 
 def _plan(profile: str, substrate: str) -> Plan:
@@ -132,18 +135,29 @@ def _command(name: str, *module: str) -> Check:
     return Check(name, result.returncode == 0, "" if result.returncode == 0 else said[-1])
 
 
-def _lines_of(*module: str) -> Iterator[str]:
-    """The lines that a module's command prints, as they come; 0 and 1 are its verdict, anything else its end."""
+def checks_of(read: Callable[[str], Check], *module: str) -> Iterator[Check]:
+    """A check for each line that a module's command prints, as they come, and one more if the command broke down.
+
+    It ends with 1 to say that a line fails; Python ends with 1 too, after an error that nobody caught.
+    """
     command = [sys.executable, "-m", *module]
+    count = failures = 0
     with (
         tempfile.TemporaryFile("w+") as told,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told, text=True) as process,
     ):
         for line in process.stdout or ():
-            yield line.rstrip("\n")
-        if process.wait() not in (0, 1):
-            told.seek(0)
-            raise RuntimeError(f"{module[0]} ended with {process.returncode}:\n{told.read()[-3000:]}")
+            check = read(line.rstrip("\n"))
+            count += 1
+            failures += not check.passed
+            yield check
+        code = process.wait()
+        if count and (code == 0 or (code == 1 and failures)):
+            return
+        told.seek(0)
+        said = told.read().splitlines()[-_TAIL_LINES:] or ["it said nothing"]
+    how = f"it ended with {code} after {count} lines, {failures} of them failures: {said[-1]}"
+    yield Check(f"{module[0]} looks at all it should", False, "\n".join([how, *(f"      {line}" for line in said)]))
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Inventory:
         known = self.machines.get(seen.id)
         machine = seen
         if known and known.assignment != seen.assignment:
-            machine = replace(seen, assignment=_kept_assignment(known, seen))
+            machine = replace(seen, assignment=kept_assignment(known, seen))
         violation = invariant_violation(machine)
         if violation:
             raise Rejected(*violation)
@@ -124,7 +124,7 @@ class Inventory:
         self.zones[machine.zone] += step
 
 
-def _kept_assignment(known: Machine, seen: Machine) -> Assignment:
+def kept_assignment(known: Machine, seen: Machine) -> Assignment:
     """What the shard itself remembers wins over the echo, as long as it is about the same binding."""
     if seen.state is MachineState.CREATING and known.state is MachineState.CREATING:
         return known.assignment

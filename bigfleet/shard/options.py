@@ -1,11 +1,42 @@
 """The shard's settings, named like its flags (spec/engine.md §8)."""
 
+import math
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from bigfleet.core.machines import CapacityType
 from bigfleet.security.choice import check_choice
 from bigfleet.security.renewal import Renewal
+
+
+@dataclass(frozen=True)
+class IdleHolds:
+    """How long a machine that nobody wants is kept before it is deleted."""
+
+    # Seconds for which a free on-demand machine is kept; inf = for ever.
+    on_demand_seconds: float = 300.0
+    # Seconds for which a free spot machine is kept; inf = for ever.
+    spot_seconds: float = 60.0
+    # Seconds for which a free reserved machine is kept; inf = for ever.
+    reserved_seconds: float = math.inf
+    # Seconds for which a free bare-metal machine is kept; inf = for ever.
+    bare_metal_seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if not getattr(self, each.name) >= 0:
+                raise ValueError(f"idle_hold_{each.name} is {getattr(self, each.name):g}, it must be 0 or more, or inf")
+
+    @property
+    def by_type(self) -> Mapping[CapacityType, float]:
+        return {
+            CapacityType.ON_DEMAND: self.on_demand_seconds,
+            CapacityType.SPOT: self.spot_seconds,
+            CapacityType.RESERVED: self.reserved_seconds,
+            CapacityType.BARE_METAL: self.bare_metal_seconds,
+        }
 
 
 @dataclass(frozen=True)
@@ -52,6 +83,7 @@ class ShardOptions:
     reclaim_cap_fraction: float = 0.05
     # How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back.
     reclaim_after_seconds: float = 30.0
+    idle_hold: IdleHolds = field(default_factory=IdleHolds)
     # Hold a roll-up that drops nearly all demand until it was confirmed twice.
     empty_rollup_guard: bool = True
     # The kill switch: decide everything, execute nothing.

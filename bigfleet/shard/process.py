@@ -103,11 +103,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             options.incremental_reconcile,
             options.full_reconcile_interval_seconds,
         )
-        engine = Engine(
-            EngineOptions(
-                reclaim_cap_fraction=options.reclaim_cap_fraction, reclaim_after_seconds=options.reclaim_after_seconds
-            )
-        )
+        engine = Engine(engine_options(options))
         metrics.engine_compiled.set(engine.compiled)
         if not engine.compiled:
             log.warning("the engine's kernels are not compiled: large fleets are slow", hint="make kernels")
@@ -147,6 +143,16 @@ async def _cycle_once_asked(cycles: Cycles, reports: CoordinatorClient) -> None:
     """Of a shard that knows of no domain: others may have all of them. Without an answer it begins all the same."""
     await reports.asked.wait()
     await cycles.run()
+
+
+def engine_options(options: ShardOptions) -> EngineOptions:
+    """The engine's part of the settings; who executes nothing reports every reclaim (spec/engine.md §3.7, §3.18)."""
+    shelves = options.actuation_paused or options.dry_run
+    return EngineOptions(
+        reclaim_cap_fraction=0.0 if shelves else options.reclaim_cap_fraction,
+        reclaim_after_seconds=options.reclaim_after_seconds,
+        idle_hold_seconds=options.idle_hold.by_type,
+    )
 
 
 def observer(executor: Executor, notices: Notices, holds: Holds) -> Observer:

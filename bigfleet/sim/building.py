@@ -19,7 +19,7 @@ from bigfleet.core.requirements import (
 from bigfleet.core.vectors import parse_vector
 from bigfleet.engine import ActionKind, EngineOptions
 from bigfleet.provider.latency import Latency
-from bigfleet.sim import faults, scenario, workloads
+from bigfleet.sim import faults, scenario, troubles, workloads
 from bigfleet.sim.cluster import Cluster, ClusterModel
 from bigfleet.sim.pods import PodClass
 from bigfleet.sim.provider import ProviderModel
@@ -47,20 +47,22 @@ def build(given: scenario.Scenario, seed: int | None = None) -> Simulation:
 
 def _model(given: scenario.Scenario, seed: int) -> Model:
     engine, provider, historic = given.engine, given.provider, given.historic
-    holds = EngineOptions().idle_hold_seconds
+    acts = not (engine.actuation_paused or engine.dry_run)
+    holds = {
+        CapacityType.ON_DEMAND: engine.on_demand_hold_seconds,
+        CapacityType.SPOT: engine.spot_hold_seconds,
+        CapacityType.RESERVED: engine.reserved_hold_seconds,
+        CapacityType.BARE_METAL: engine.bare_metal_hold_seconds,
+    }
     return Model(
         seed=seed,
         engine=EngineOptions(
-            reclaim_cap_fraction=engine.reclaim_cap_fraction,
+            reclaim_cap_fraction=engine.reclaim_cap_fraction if acts else 0.0,
             reclaim_after_seconds=engine.reclaim_after_seconds,
-            idle_hold_seconds={
-                **holds,
-                CapacityType.ON_DEMAND: engine.on_demand_hold_seconds,
-                CapacityType.SPOT: engine.spot_hold_seconds,
-            },
+            idle_hold_seconds={kind: seconds for kind, seconds in holds.items() if seconds is not None},
         ),
         guard=engine.empty_rollup_guard,
-        shard=ShardModel(engine.cycle_seconds, engine.lockstep, historic.credits_creating),
+        shard=ShardModel(engine.cycle_seconds, engine.lockstep, historic.credits_creating, acts),
         provider=ProviderModel(
             latencies={
                 ActionKind.PROVISION: _latency(provider.create),
@@ -103,7 +105,7 @@ def _machines(section: scenario.MachineSection, clusters: list[str]) -> Iterator
             price_per_hour=section.price_per_hour,
             interruption_probability=section.interruption_probability,
             allocatable=allocatable,
-            labels={RACK_KEY: f"{zone}-rack-{rack}"},
+            labels={RACK_KEY: scenario.rack_name(zone, rack)},
             host="" if state is MachineState.SPECULATIVE else f"host-{machine_id}",
             cluster=next(owners),
         )
@@ -158,9 +160,9 @@ def _maker(work: scenario.WorkloadSection, priority: int) -> Callable[[str], Pod
     return make
 
 
-def _arrange(simulation: Simulation, fault: scenario.Fault) -> None:
+def _arrange(simulation: Simulation, fault: troubles.Fault) -> None:
     match fault:
-        case scenario.LoseFault():
+        case troubles.LoseFault():
             faults.lose_at(
                 simulation,
                 fault.at_seconds,
@@ -169,29 +171,32 @@ def _arrange(simulation: Simulation, fault: scenario.Fault) -> None:
                 vanish=fault.vanish,
                 selected=_selection(fault.where),
             )
-        case scenario.LossRateFault():
+        case troubles.LossRateFault():
             faults.lose_steadily(simulation, fault.from_seconds, fault.to_seconds, fault.per_machine_second)
-        case scenario.SpotFault():
+        case troubles.SpotFault():
             faults.interrupt_spot(simulation, fault.from_seconds, fault.to_seconds, fault.times)
-        case scenario.StockoutFault():
+        case troubles.StockoutFault():
             kinds = [ActionKind.PROVISION]
             where = _selection(fault.where)
             faults.refuse(simulation, fault.from_seconds, fault.to_seconds, kinds, "out of stock", where)
-        case scenario.RefuseFault():
+        case troubles.RefuseFault():
             kinds = [ActionKind(name) for name in fault.actions]
             faults.refuse(simulation, fault.from_seconds, fault.to_seconds, kinds, "try again later")
-        case scenario.RestartFault():
+        case troubles.RestartFault():
             faults.restart_shard(simulation, fault.at_seconds)
-        case scenario.PartitionFault():
+        case troubles.PartitionFault():
             faults.partition(simulation, fault.cluster, fault.from_seconds, fault.to_seconds)
-        case scenario.EmptyRollupFault():
+        case troubles.EmptyRollupFault():
             faults.empty_rollup(simulation, fault.cluster, fault.at_seconds)
 
 
-def _selection(where: scenario.Where) -> faults.Selection:
+def _selection(where: troubles.Where) -> faults.Selection:
     def selected(machine: Machine) -> bool:
-        return (not where.zones or machine.zone in where.zones) and (
-            not where.instance_types or machine.instance_type in where.instance_types
+        wanted = (
+            (where.zones, machine.zone),
+            (where.instance_types, machine.instance_type),
+            (where.racks, machine.labels.get(RACK_KEY)),
         )
+        return all(not places or place in places for places, place in wanted)
 
     return selected

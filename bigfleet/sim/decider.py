@@ -51,6 +51,10 @@ class Decider:
         """Take a roll-up, unless the guard against empty ones holds it."""
         return self._needs.replace(cluster, needs, self._clock())
 
+    def repeat_needs(self, cluster: str) -> None:
+        """The roll-up that was taken last came again: whatever the guard held before it was no withdrawal."""
+        self._needs.repeat(cluster)
+
     def cycle(self) -> Decisions:
         """One decision cycle. What backs off is hidden from it, or shown as in flight during an outage."""
         disguises = Disguises(self._machines)

@@ -1,7 +1,7 @@
 """Where Pods go: the nodes of one cluster in columns, filtered by affinity and room, least allocated first."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,19 @@ from bigfleet.core.requirements import Profile
 from bigfleet.core.vectors import ReadVector
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _FIRST_ROWS = 16
 # Batches above this size are worth a heap.
 _HEAP_FROM = 4
 _NOWHERE = np.iinfo(np.int64).max
+
+
+def used_share(loads: Iterable[Floats]) -> float:
+    """How full the fullest dimension of some clusters is, all their nodes together; 0 without nodes."""
+    used, there = sum(loads, np.zeros((2, 1)))
+    return max((float(u / t) for u, t in zip(used, there, strict=True) if t > 0), default=0.0)
 
 
 class Nodes:
@@ -74,11 +81,9 @@ class Nodes:
     def release(self, machine_id: str, pod: Ints, count: int = 1) -> None:
         self._used[self.rows[machine_id]] -= pod * count
 
-    def used_share(self) -> float:
-        """How full the fullest dimension of the cluster is; 0 without nodes."""
-        capacity = self._capacity[self._alive].sum(axis=0)
-        used = self._used[self._alive].sum(axis=0)
-        return max((float(u) / float(c) for u, c in zip(used, capacity, strict=True) if c > 0), default=0.0)
+    def load(self) -> Floats:
+        """What Pods ask for, and what the nodes have: [used or there, dimension]; a fleet's bytes overflow ints."""
+        return np.stack([of[self._alive].sum(axis=0, dtype=np.float64) for of in (self._used, self._capacity)])
 
     def matching(self, profile: Profile) -> Mask:
         known = self._matching.get(profile.fingerprint)

@@ -10,9 +10,10 @@ from bigfleet.sim.checks import Check
 from bigfleet.sim.coded import CODED
 from bigfleet.sim.reading import SHIPPED, ScenarioError, read_scenario, shipped_names
 from bigfleet.sim.report import Report, report_of
-from bigfleet.sim.scenario import Expectations, Fault, Scenario, Window
+from bigfleet.sim.scenario import Expectations, Scenario
 from bigfleet.sim.simulation import Simulation
 from bigfleet.sim.trace import Trace
+from bigfleet.sim.troubles import Fault, Window
 
 # Hears how far a run is: (virtual seconds done, in all).
 Progress = Callable[[float, float], None]

@@ -96,7 +96,9 @@ class Provider:
         if through not in LEGAL_EDGES[machine.state]:
             raise Refused(f"{machine_id} is {machine.state.label}")
         bound = cluster if kind is ActionKind.BOOTSTRAP else machine.cluster
-        echoed = machine.assignment if through is _S.DRAINING else assignment
+        # A Create carries no metadata: whom the machine is bought for is known to the shard alone.
+        told = assignment if kind is ActionKind.BOOTSTRAP else UNASSIGNED
+        echoed = machine.assignment if through is _S.DRAINING else told
         self._put(replace(machine, state=through, cluster=bound, assignment=echoed))
         operation = self._operations[machine_id] = object()
         seconds = self._model.latencies.get(kind, INSTANT).sample(self._latency_random)

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.sim.cluster import Cluster
+from bigfleet.sim.placement import used_share
 from bigfleet.sim.provider import Provider
 from bigfleet.sim.shard import Shard
 from bigfleet.sim.timeline import Rank, Timeline
@@ -38,6 +40,18 @@ class Sample:
     lost: int
 
 
+class CycleFigures(NamedTuple):
+    """One cycle, after it has acted."""
+
+    at: float
+    decided: int
+    taken: int
+    # Machines on their way: what the provider has still to do.
+    in_flight: int
+    shortfalls: int
+    oldest_shortfall_cycles: int
+
+
 @dataclass
 class Recorder:
     """Listens to the cycles and samples the rest."""
@@ -51,11 +65,8 @@ class Recorder:
     actions: Counter[ActionKind] = field(default_factory=Counter)
     # Virtual time of each action, by kind.
     times: dict[ActionKind, list[float]] = field(default_factory=lambda: {kind: [] for kind in ActionKind})
-    # (time, standing shortfalls, age of the oldest in cycles) at every cycle at which the number changed.
-    shortfalls: list[tuple[float, int, int]] = field(default_factory=list)
+    cycles: list[CycleFigures] = field(default_factory=list)
     usd: float = 0.0
-    most_in_flight: int = 0
-    oldest_shortfall_cycles: int = 0
     on_sample: Callable[[Sample], None] = lambda _sample: None
     _price_since: float = 0.0
     _usd_per_hour: float = 0.0
@@ -68,17 +79,14 @@ class Recorder:
         for action in taken:
             self.actions[action.kind] += 1
             self.times[action.kind].append(now)
-        standing = len(decisions.shortfalls)
         oldest = max((shortfall.age_cycles for shortfall in decisions.shortfalls), default=0)
-        self.oldest_shortfall_cycles = max(self.oldest_shortfall_cycles, oldest)
-        if standing != self.standing:
-            self.shortfalls.append((now, standing, oldest))
-        self.most_in_flight = max(self.most_in_flight, self.shard.in_flight)
+        decided, standing = len(decisions.actions), len(decisions.shortfalls)
+        self.cycles.append(CycleFigures(now, decided, len(taken), self.shard.in_flight, standing, oldest))
 
     @property
     def standing(self) -> int:
         """Shortfalls of the last cycle."""
-        return self.shortfalls[-1][1] if self.shortfalls else 0
+        return self.cycles[-1].shortfalls if self.cycles else 0
 
     def between(self, kind: ActionKind, start: float, end: float) -> int:
         """Actions of a kind after `start`, up to and at `end`."""
@@ -86,8 +94,8 @@ class Recorder:
 
     def worst_shortfall(self, start: float, end: float) -> int:
         """The most shortfalls that stood at once at any time from `start` to `end`."""
-        before = [standing for at, standing, _ in self.shortfalls if at <= start]
-        within = [standing for at, standing, _ in self.shortfalls if start < at <= end]
+        before = [cycle.shortfalls for cycle in self.cycles if cycle.at <= start]
+        within = [cycle.shortfalls for cycle in self.cycles if start < cycle.at <= end]
         return max([*before[-1:], *within], default=0)
 
     def _sample(self) -> None:
@@ -96,7 +104,6 @@ class Recorder:
         self._price_since = now
         paid = (m.price_per_hour for m in self.shard.machines.values() if m.state in _PAID)
         self._usd_per_hour = sum(paid)
-        shares = [cluster.nodes.used_share() for cluster in self.clusters.values()]
         sample = Sample(
             at=now,
             states={state.label: self.shard.states[state] for state in MachineState if self.shard.states[state]},
@@ -104,7 +111,7 @@ class Recorder:
             bound=sum(cluster.bound for cluster in self.clusters.values()),
             shortfalls=self.standing,
             usd_per_hour=self._usd_per_hour,
-            used_share=sum(shares) / len(shares) if shares else 0.0,
+            used_share=used_share(cluster.nodes.load() for cluster in self.clusters.values()),
             actions={kind.value: self.actions[kind] for kind in ActionKind},
             lost=self.provider.lost,
         )

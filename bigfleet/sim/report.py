@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import ActionKind
 from bigfleet.sim.checks import Check
-from bigfleet.sim.recorder import Sample
+from bigfleet.sim.recorder import CycleFigures, Sample
 from bigfleet.sim.shard import state_counts
 from bigfleet.sim.simulation import Simulation
 
@@ -52,17 +54,19 @@ def report_of(
             "killed": sum(c.killed for c in clusters),
         },
         "actions": {kind.value: recorder.actions[kind] for kind in ActionKind},
+        "shelved": {kind.value: shard.shelved[kind] for kind in ActionKind},
         "outcomes": {f"{kind}/{outcome}": n for (kind, outcome), n in sorted(shard.outcomes.items())},
         "shortfalls": {
             "atEnd": recorder.standing,
             "most": recorder.worst_shortfall(0.0, simulation.seconds),
-            "oldestCycles": recorder.oldest_shortfall_cycles,
+            "oldestCycles": max((cycle.oldest_shortfall_cycles for cycle in recorder.cycles), default=0),
         },
         "configureSeconds": _spread(shard.configure_seconds),
-        "mostInFlight": recorder.most_in_flight,
+        "mostInFlight": max((cycle.in_flight for cycle in recorder.cycles), default=0),
         "usd": round(recorder.usd, 2),
         "meanUsedShare": round(sum(shares) / len(shares), 4) if shares else 0.0,
         "decisionMilliseconds": _spread(simulation.decider.milliseconds),
+        "perCycle": _columns(recorder.cycles, simulation.decider.milliseconds),
         "checks": [{"text": check.text, "holds": check.holds, "seen": check.seen} for check in checks],
     }
     return Report(name, description, document, tuple(recorder.samples), checks, marks)
@@ -74,7 +78,6 @@ def report_lines(report: Report) -> list[str]:
     pods, machines, short = d["pods"], d["machines"], d["shortfalls"]
     clusters = "1 cluster" if d["clusters"] == 1 else f"{d['clusters']:,} clusters"
     states = ", ".join(f"{count:,} {state}" for state, count in machines.items() if state not in ("total", "lost"))
-    done = ", ".join(f"{count:,} {kind}{'s'[: count != 1]}" for kind, count in d["actions"].items() if count) or "none"
     return [
         f"{report.name}: {report.description}",
         "",
@@ -84,7 +87,8 @@ def report_lines(report: Report) -> list[str]:
         f"machines     {machines['total']:,}: {states}; {machines['lost']:,} lost",
         f"Pods         {pods['bound']:,} of {pods['alive']:,} bound in {clusters}; "
         f"{pods['evicted']:,} evicted, {pods['killed']:,} killed with their machine",
-        f"actions      {done}",
+        f"actions      {_actions_text(d['actions'])}",
+        *([f"shelved      {_actions_text(d['shelved'])}"] if any(d["shelved"].values()) else []),
         f"shortfalls   {short['atEnd']:,} at the end, {short['most']:,} at worst, "
         f"the oldest {short['oldestCycles']:,} cycles",
         f"configure    {_spread_text(d['configureSeconds'], 's')}; at most {d['mostInFlight']:,} machines in flight",
@@ -93,9 +97,19 @@ def report_lines(report: Report) -> list[str]:
     ]
 
 
+def _actions_text(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind}{'s'[: count != 1]}" for kind, count in counts.items() if count) or "none"
+
+
 def check_lines(checks: tuple[Check, ...]) -> list[str]:
     width = max((len(check.text) for check in checks), default=0)
     return [f"  {_MARKS[check.holds]} {check.text:<{width}}  {check.seen}" for check in checks]
+
+
+def _columns(cycles: list[CycleFigures], milliseconds: list[float]) -> dict[str, list[float]]:
+    """A list for each figure, an entry for each cycle."""
+    columns = {to_camel(name): [getattr(cycle, name) for cycle in cycles] for name in CycleFigures._fields}
+    return columns | {"decisionMilliseconds": [round(one, 3) for one in milliseconds]}
 
 
 def _spread(values: list[float]) -> dict[str, float]:

@@ -2,16 +2,13 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, model_validator
 
 from bigfleet.core.quantity import parse_milli
+from bigfleet.sim.document import ActionName, Document, NonNegative, Positive, Share
+from bigfleet.sim.troubles import EmptyRollupFault, Fault, LoseFault, PartitionFault, StockoutFault, Window
 
-NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-ActionName = Literal["Bootstrap", "Provision", "Preempt", "Reclaim", "Delete"]
 
 
 # In thousandths: 100 TB of memory. Sums of them must stay far below 2**63.
@@ -28,19 +25,6 @@ def _is_amount(text: str) -> str:
 
 
 Quantities = Annotated[dict[str, Annotated[str, AfterValidator(_is_amount)]], Field(min_length=1)]
-
-
-class Document(BaseModel):
-    """Refuses what it does not know, and never changes."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        populate_by_name=True,
-        allow_inf_nan=False,
-        coerce_numbers_to_str=True,
-    )
 
 
 class LatencyModel(Document):
@@ -80,8 +64,14 @@ class EngineSection(Document):
     reclaim_cap_fraction: Share = 0.05
     reclaim_after_seconds: NonNegative = 30.0
     empty_rollup_guard: bool = True
-    on_demand_hold_seconds: NonNegative = 300.0
-    spot_hold_seconds: NonNegative = 60.0
+    # How long a machine that nobody wants is kept; null: for ever.
+    on_demand_hold_seconds: NonNegative | None = 300.0
+    spot_hold_seconds: NonNegative | None = 60.0
+    reserved_hold_seconds: NonNegative | None = None
+    bare_metal_hold_seconds: NonNegative | None = None
+    # The kill switch, and the shadow mode: decide everything, do nothing, and say how much that was.
+    actuation_paused: bool = False
+    dry_run: bool = False
 
 
 class HistoricSection(Document):
@@ -115,6 +105,9 @@ class MachineSection(Document):
         if self.capacity_type == "Spot" and self.interruption_probability == 0:
             raise ValueError("interruptionProbability of a Spot machine must be above 0")
         return self
+
+    def racks(self) -> list[str]:
+        return [rack_name(zone, number) for zone in self.zones for number in range(self.racks_per_zone)]
 
 
 class WeightedPriority(Document):
@@ -217,104 +210,6 @@ class ClusterSection(Document):
         return [self.name] if self.count == 1 else [f"{self.name}-{index}" for index in range(self.count)]
 
 
-class Where(Document):
-    """Which machines; empty: all."""
-
-    instance_types: tuple[str, ...] = ()
-    zones: tuple[str, ...] = ()
-
-
-class LoseFault(Document):
-    """A fault storm: machines break (or vanish) at once."""
-
-    kind: Literal["lose"]
-    at_seconds: NonNegative
-    share: Share = 0.0
-    number: Annotated[int, Field(ge=0)] = 0
-    vanish: bool = False
-    where: Where = Where()
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if bool(self.share) == bool(self.number):
-            raise ValueError("give share or number")
-        return self
-
-
-class Window(Document):
-    from_seconds: NonNegative
-    to_seconds: Positive
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.from_seconds >= self.to_seconds:
-            raise ValueError("fromSeconds must be below toSeconds")
-        return self
-
-
-class LossRateFault(Window):
-    """Machines break one by one, so many a second for each that serves."""
-
-    kind: Literal["lossRate"]
-    per_machine_second: Positive
-
-
-class SpotFault(Window):
-    """Spot machines are taken back, at `times` what they declare."""
-
-    kind: Literal["spotInterruptions"]
-    times: Positive = 1.0
-
-
-class StockoutFault(Window):
-    """Nothing can be bought there."""
-
-    kind: Literal["stockout"]
-    where: Where = Where()
-
-
-class RefuseFault(Window):
-    """The provider refuses calls: a rate limit or an outage."""
-
-    kind: Literal["refuse"]
-    actions: Annotated[tuple[ActionName, ...], Field(min_length=1)] = ("Bootstrap", "Provision")
-
-
-class RestartFault(Document):
-    """The shard dies and comes back."""
-
-    kind: Literal["restartShard"]
-    at_seconds: NonNegative
-
-
-class PartitionFault(Window):
-    """No roll-up of a cluster arrives."""
-
-    kind: Literal["partition"]
-    cluster: str
-
-
-class EmptyRollupFault(Document):
-    """A cluster says, wrongly and once, that it needs nothing."""
-
-    kind: Literal["emptyRollup"]
-    at_seconds: NonNegative
-    cluster: str
-
-
-Fault = Annotated[
-    LoseFault
-    | LossRateFault
-    | SpotFault
-    | StockoutFault
-    | RefuseFault
-    | RestartFault
-    | PartitionFault
-    | EmptyRollupFault,
-    Field(discriminator="kind"),
-]
-
-
 class Bound(Document):
     """How many actions of a kind may or must be taken in a stretch of the run (its whole length if left out)."""
 
@@ -407,16 +302,22 @@ class Scenario(Document):
         known = {
             "instanceTypes": {section.instance_type for section in self.machines},
             "zones": {zone for section in self.machines for zone in section.zones},
+            "racks": {rack for section in self.machines for rack in section.racks()},
         }
         for index, fault in enumerate(self.faults):
             if isinstance(fault, LoseFault | StockoutFault):
-                named = {"instanceTypes": fault.where.instance_types, "zones": fault.where.zones}
+                where = fault.where
+                named = {"instanceTypes": where.instance_types, "zones": where.zones, "racks": where.racks}
                 for field, values in named.items():
                     for value in set(values) - known[field]:
                         there = ", ".join(sorted(known[field])[:10])
                         raise ValueError(
                             f"faults[{index}].where.{field}: no machine is of {value!r}; there are {there}"
                         )
+
+
+def rack_name(zone: str, number: int) -> str:
+    return f"{zone}-rack-{number}"
 
 
 def _start(fault: Fault) -> float:

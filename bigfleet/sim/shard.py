@@ -10,6 +10,7 @@ from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Assignment, Machine
 from bigfleet.core.needs import Need
 from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.shard.convert import assignment_for
+from bigfleet.shard.inventory import kept_assignment
 from bigfleet.sim.decider import Decider
 from bigfleet.sim.provider import COURSE, Provider, Refused
 from bigfleet.sim.timeline import Rank, Timeline
@@ -38,6 +39,8 @@ class ShardModel:
     lockstep: bool = False
     # Off: the historic engine, which did not see what it had already ordered (before ADR-0052).
     credits_creating: bool = True
+    # Off: the kill switch or a dry run; everything is decided and nothing done.
+    acts: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Shard:
         self.states: Counter[MachineState] = Counter()
         self.cycles = 0
         self.outcomes: Counter[tuple[ActionKind, str]] = Counter()
+        # What was decided and not done, because this shard does nothing; each cycle decides it anew.
+        self.shelved: Counter[ActionKind] = Counter()
         # Seconds from Idle to Configured, one for each Bootstrap that succeeded.
         self.configure_seconds: list[float] = []
         self.on_cycle: CycleListener = lambda _decisions, _taken: None
@@ -88,12 +93,14 @@ class Shard:
         self.reconcile()
         self._attempts.clear()
         self._accepted.clear()
+        self.machines = dict(self._provider.machines)
         self._decider.restart(self.machines.values())
 
     def receive(self, cluster: str, needs: Sequence[Need]) -> bool:
         """A roll-up arrives; whether it was taken and said something new."""
         if self._accepted.get(cluster) is needs:
-            return False  # the same list again
+            self._decider.repeat_needs(cluster)  # the same list again
+            return False
         verdict = self._decider.set_needs(cluster, needs)
         if verdict.accepted:
             self._accepted[cluster] = needs
@@ -149,7 +156,11 @@ class Shard:
         self.cycles += 1
         self._last_cycle = self._timeline.now
         decisions = self._decider.cycle()
-        taken = [action for action in decisions.actions if self._take(action)]
+        taken: list[Action] = []
+        if self._model.acts:
+            taken = [action for action in decisions.actions if self._take(action)]
+        else:
+            self.shelved.update(action.kind for action in decisions.actions)
         self.reconcile()
         self.on_cycle(decisions, taken)
         self._watch()
@@ -194,7 +205,7 @@ class Shard:
         return changes
 
     def _observe(self, known: Machine | None, seen: Machine) -> None:
-        self._put(seen)
+        self._put(replace(seen, assignment=kept_assignment(known, seen)) if known else seen)
         attempt = self._attempts.get(seen.id)
         if attempt and (seen.state is attempt.target or seen.state is MachineState.FAILED):
             self._finish(seen, attempt)

@@ -1,10 +1,10 @@
 """A whole simulated world, put together and run: provider, shard, clusters, one timeline."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from bigfleet.core.machines import TRANSITIONAL, Machine, MachineState
+from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Machine, MachineState
 from bigfleet.engine import EngineOptions
 from bigfleet.sim.cluster import Cluster, ClusterModel
 from bigfleet.sim.decider import Decider
@@ -95,7 +95,8 @@ class Simulation:
     def problems(self) -> list[str]:
         """What must never be true, whatever happened: a machine leaked, or a state that the truth does not have."""
         found = []
-        known, truth = self.shard.machines, self.provider.machines
+        known = {machine.id: _as_told(machine) for machine in self.shard.machines.values()}
+        truth = self.provider.machines
         if leaked := sorted(self.provider.owned ^ truth.keys()):
             found.append(f"{len(leaked)} machines leaked, the first is {leaked[0]}")
         unseen = self.provider.news.keys()
@@ -111,3 +112,8 @@ class Simulation:
         """Machines that are on their way or broken, with their state."""
         stuck = (*TRANSITIONAL, MachineState.FAILED)
         return {m.id: m.state.label for m in self.provider.machines.values() if m.state in stuck}
+
+
+def _as_told(machine: Machine) -> Machine:
+    """What a provider can know of a machine: not for whom it is being created."""
+    return replace(machine, assignment=UNASSIGNED) if machine.state is MachineState.CREATING else machine

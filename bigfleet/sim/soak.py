@@ -1,12 +1,14 @@
 """A long run with demand that never rests and machines that break: nothing may leak, nothing may get stuck."""
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import TRANSITIONAL, CapacityType, Machine, MachineState
 from bigfleet.core.requirements import RACK_KEY, Operator, Profile, Requirement
-from bigfleet.engine import ActionKind
+from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.provider.latency import Latency
 from bigfleet.sim import faults
 from bigfleet.sim.pods import PodClass
@@ -20,6 +22,7 @@ _CLUSTERS = 50
 _CHANGE_EVERY_CYCLES = 5
 _MACHINES = 240
 _MOST_PODS = 12
+_MACHINE_CPU, _SERVICE_CPU, _GANG_CPU = 4000, 2000, 3000
 # One machine in so many is lost in each second of the run: about one every two cycles.
 _LOSSES_PER_MACHINE_SECOND = 4e-4
 # After the last change and the last fault, so long until everything must be at rest.
@@ -41,12 +44,13 @@ def soak(cycles: int, seed: int = 1, progress: Callable[[float, float], None] = 
     busy = cycles * _CYCLE_SECONDS
     simulation = _world(seed, busy + _REST_CYCLES * _CYCLE_SECONDS)
     _keep_changing(simulation, busy)
+    _withdraw_half(simulation, busy)
     faults.lose_steadily(simulation, 0.0, busy, _LOSSES_PER_MACHINE_SECOND)
-    stuck = _watch_transitions(simulation)
+    watch = _Watch(simulation)
     simulation.recorder.on_sample = lambda sample: progress(sample.at, simulation.seconds)
     simulation.run()
 
-    problems = [*simulation.problems(), *stuck]
+    problems = [*simulation.problems(), *watch.stuck, *_held_by_nobody(simulation), *watch.kept_too_long()]
     if len(simulation.shard.machines) != _MACHINES:
         problems.append(f"{len(simulation.shard.machines)} machines are left of {_MACHINES}")
     if unsettled := simulation.unsettled():
@@ -54,12 +58,11 @@ def soak(cycles: int, seed: int = 1, progress: Callable[[float, float], None] = 
         problems.append(f"{len(unsettled)} machines are not at rest at the end: {machine_id} is {state}")
     actions = ", ".join(f"{n:,} {kind}s" for kind, n in simulation.recorder.actions.items())
     at_rest = simulation.shard.cycles - cycles
-    summary = (
-        f"{cycles:,} cycles and {at_rest} at rest, seed {seed}: {actions}; {simulation.provider.lost:,} machines lost",
-        *(f"✗ {problem}" for problem in problems or ()),
-        *(() if problems else ("✓ no machine leaked, none is on its way or broken for ever",)),
+    head = (
+        f"{cycles:,} cycles and {at_rest} at rest, seed {seed}: {actions}; {simulation.provider.lost:,} machines lost"
     )
-    return SoakResult(tuple(problems), summary)
+    fine = "✓ no machine leaked, none is on its way or broken for ever, none is kept without need"
+    return SoakResult(tuple(problems), (head, *([f"✗ {problem}" for problem in problems] or [fine])))
 
 
 def _world(seed: int, seconds: float) -> Simulation:
@@ -98,7 +101,7 @@ def _machines() -> list[Machine]:
             zone=f"zone-{'abc'[index % 3]}",
             capacity_type=CapacityType.BARE_METAL if index < bare else CapacityType.ON_DEMAND,
             price_per_hour=0.0 if index < bare else 1.0,
-            allocatable={"cpu": 4000},
+            allocatable={"cpu": _MACHINE_CPU},
             labels={RACK_KEY: f"rack-{index % 12}"},
             host=f"host-m-{index:04}" if index < bare else "",
         )
@@ -110,7 +113,7 @@ def _pod(priority: int, gang: bool = False) -> PodClass:
     requirements = [Requirement(RACK_KEY, Operator.SAME if gang else Operator.EXISTS)]
     profile = Profile.canonical(requirements, (), priority, penalty.bucket_of(1), penalty.bucket_of(1))
     # Two Pods to a machine, one for a member of a gang, so that a gang does not fold.
-    return PodClass(profile, {"cpu": 3000 if gang else 2000}, f"{RACK_KEY}\x00soak" if gang else "")
+    return PodClass(profile, {"cpu": _GANG_CPU if gang else _SERVICE_CPU}, f"{RACK_KEY}\x00soak" if gang else "")
 
 
 def _keep_changing(simulation: Simulation, end: float) -> None:
@@ -131,24 +134,63 @@ def _keep_changing(simulation: Simulation, end: float) -> None:
     simulation.timeline.at(0.0, Rank.WORKLOAD, lambda: change(0))
 
 
-def _watch_transitions(simulation: Simulation) -> list[str]:
-    """A list that fills with machines that stay too long on their way."""
-    since: dict[str, tuple[MachineState, int]] = {}
-    stuck: list[str] = []
-    record = simulation.recorder.cycle
+def _withdraw_half(simulation: Simulation, when: float) -> None:
+    """Every other cluster needs nothing any more: what it had must be taken back, and what was bought be released."""
 
-    def look(*arguments: object) -> None:
-        record(*arguments)  # type: ignore[arg-type]
-        cycle = simulation.shard.cycles
-        for machine in simulation.shard.machines.values():
-            if machine.state not in TRANSITIONAL:
-                since.pop(machine.id, None)
-                continue
-            state, began = since.setdefault(machine.id, (machine.state, cycle))
+    def withdraw() -> None:
+        for cluster in list(simulation.clusters.values())[::2]:
+            for name in cluster.controllers:
+                cluster.scale(name, 0)
+
+    simulation.timeline.at(when, Rank.WORKLOAD, withdraw)
+
+
+def _held_by_nobody(simulation: Simulation) -> Iterator[str]:
+    """Clusters that hold more machines than their demand takes, whatever the engine says: all machines are equal."""
+    held = Counter(m.cluster for m in simulation.provider.machines.values() if m.state is MachineState.CONFIGURED)
+    excess = []
+    for name, cluster in simulation.clusters.items():
+        wanted = sum(math.ceil(need.aggregate["cpu"] / _MACHINE_CPU) for need in cluster.rollup())
+        if held[name] > wanted:
+            excess.append(f"{name} holds {held[name]} and needs {wanted}")
+    if excess:
+        yield f"{len(excess)} clusters hold machines that nobody needs at the end: {excess[0]}"
+
+
+class _Watch:
+    """Looks at every machine after every cycle, and notes since when it is in its state."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        # Machines that stay too long on their way.
+        self.stuck: list[str] = []
+        self._simulation = simulation
+        self._since: dict[str, tuple[MachineState, int]] = {}
+        record = simulation.recorder.cycle
+
+        def look(decisions: Decisions, taken: Sequence[Action]) -> None:
+            record(decisions, taken)
+            self._look()
+
+        simulation.shard.on_cycle = look
+
+    def _look(self) -> None:
+        cycle = self._simulation.shard.cycles
+        for machine in self._simulation.shard.machines.values():
+            state, began = self._since.setdefault(machine.id, (machine.state, cycle))
             if state is not machine.state:
-                since[machine.id] = machine.state, cycle
-            elif cycle - began == _LONGEST_TRANSITION_CYCLES:
-                stuck.append(f"{machine.id} has been {state.label} for {_LONGEST_TRANSITION_CYCLES} cycles")
+                self._since[machine.id] = machine.state, cycle
+            elif state in TRANSITIONAL and cycle - began == _LONGEST_TRANSITION_CYCLES:
+                self.stuck.append(f"{machine.id} has been {state.label} for {_LONGEST_TRANSITION_CYCLES} cycles")
 
-    simulation.shard.on_cycle = look
-    return stuck
+    def kept_too_long(self) -> Iterator[str]:
+        """Free machines at the end that somebody pays for beyond their hold."""
+        simulation = self._simulation
+        kept = []
+        for machine in simulation.provider.machines.values():
+            state, began = self._since[machine.id]
+            idle = (simulation.shard.cycles - began) * _CYCLE_SECONDS
+            hold = simulation.model.engine.idle_hold(machine.capacity_type)
+            if machine.state is state is MachineState.IDLE and idle > hold + _CYCLE_SECONDS:
+                kept.append(f"{machine.id} for {idle:g} s, its hold is {hold:g} s")
+        if kept:
+            yield f"{len(kept)} machines are Idle at the end beyond their hold: {kept[0]}"

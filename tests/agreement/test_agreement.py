@@ -1,29 +1,19 @@
 """The engine and the oracle agree on every action, claim, shortfall, view, reason and hint, in every cycle.
 
-    BIGFLEET_LONG=1 pytest tests/agreement      twenty times as many, and other ones each day
-
 A disagreement is made small, tells what happened, and ends with a line that repeats it.
 """
 
-import datetime
 import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.agreement.blocks import LONG_TIMES, Block, every_block
 from tests.agreement.histories import History, histories, minimised, random_history
 from tests.agreement.world import Disagreement
 
-LONG = bool(os.environ.get("BIGFLEET_LONG"))
-TIMES = 20 if LONG else 1
-SEED = f"{datetime.date.today()}" if LONG else "fixed"
-BLOCKS = 10
-FLEETS_PER_BLOCK, HISTORIES_PER_BLOCK = 250 * TIMES, 50 * TIMES
-odd = settings(
-    derandomize=not LONG,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+FLEETS_PER_BLOCK, HISTORIES_PER_BLOCK, ODD_ONES = 250, 50, 500
+odd = settings(database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def agree(history: History) -> None:
@@ -41,21 +31,28 @@ def _fails(history: History) -> bool:
     return False
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_engine_and_oracle_agree_on_a_fleet_they_see_for_the_first_time(block: int) -> None:
-    for number in range(FLEETS_PER_BLOCK):
-        agree(random_history(f"{SEED} fleet {block} {number}", most_events=0))
+@every_block
+def test_engine_and_oracle_agree_on_a_fleet_they_see_for_the_first_time(block: Block) -> None:
+    for seed in block.seeds("fleet", FLEETS_PER_BLOCK):
+        agree(random_history(seed, most_events=0))
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_engine_and_oracle_agree_in_every_cycle_of_a_history(block: int) -> None:
-    for number in range(HISTORIES_PER_BLOCK):
-        agree(random_history(f"{SEED} history {block} {number}", most_events=20))
+@every_block
+def test_engine_and_oracle_agree_in_every_cycle_of_a_history(block: Block) -> None:
+    for seed in block.seeds("history", HISTORIES_PER_BLOCK):
+        agree(random_history(seed, most_events=20))
 
 
-@settings(odd, max_examples=500 * TIMES)
+@settings(odd, derandomize=True, max_examples=ODD_ONES)
 @given(histories(most_events=6))
 def test_engine_and_oracle_agree_on_odd_histories(history: History) -> None:
+    history.play()
+
+
+@pytest.mark.long
+@settings(odd, max_examples=ODD_ONES * LONG_TIMES)
+@given(histories(most_events=6))
+def test_engine_and_oracle_agree_on_many_odd_histories(history: History) -> None:
     history.play()
 
 

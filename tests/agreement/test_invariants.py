@@ -1,22 +1,16 @@
-"""What holds over long random histories with faults (design.md §9). BIGFLEET_LONG=1 plays twenty times as many."""
+"""What holds over long random histories with faults (design.md §9)."""
 
-import datetime
-import os
 from collections import Counter
 from collections.abc import Callable
 
-import pytest
-
 from bigfleet.core.machines import MachineState
 from bigfleet.engine.decisions import Action, ActionKind
+from tests.agreement.blocks import Block, every_block
 from tests.agreement.histories import History, minimised, random_history
 from tests.agreement.invariants import WatchedWorld
 from tests.agreement.world import World
 
-LONG = bool(os.environ.get("BIGFLEET_LONG"))
-SEED = f"{datetime.date.today()}" if LONG else "fixed"
-BLOCKS = 10
-HISTORIES_PER_BLOCK = 300 if LONG else 15
+HISTORIES_PER_BLOCK = 15
 # A gang probes every 32 cycles: what is still for longer than that stays still.
 REST_CYCLES, QUIET_CYCLES, STILL_CYCLES = 400, 34, 70
 
@@ -74,7 +68,7 @@ def nothing_leaks(history: History) -> None:
         assert not held or world.options.idle_hold(machine.capacity_type) > 10_000, f"it keeps {machine}"
 
 
-def hold(block: int, invariant: Callable[[History], object]) -> None:
+def hold(block: Block, invariant: Callable[[History], object]) -> None:
     """Try an invariant on many histories; a failure is told with the smallest that fails."""
 
     def fails(history: History) -> bool:
@@ -84,24 +78,24 @@ def hold(block: int, invariant: Callable[[History], object]) -> None:
             return True
         return False
 
-    for number in range(HISTORIES_PER_BLOCK):
-        history = random_history(f"{SEED} faults {block} {number}", most_events=40)
+    for seed in block.seeds("faults", HISTORIES_PER_BLOCK):
+        history = random_history(seed, most_events=40)
         if fails(history):
             small = minimised(history, fails)
             print(f"smallest: {small!r}")
             invariant(small)
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_the_invariants_hold_in_every_cycle_with_faults(block: int) -> None:
+@every_block
+def test_the_invariants_hold_in_every_cycle_with_faults(block: Block) -> None:
     hold(block, lambda history: history.play(WatchedWorld))
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_steady_demand_comes_to_rest_after_the_faults_and_emits_nothing(block: int) -> None:
+@every_block
+def test_steady_demand_comes_to_rest_after_the_faults_and_emits_nothing(block: Block) -> None:
     hold(block, stays_still)
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_nothing_leaks_when_all_demand_is_withdrawn(block: int) -> None:
+@every_block
+def test_nothing_leaks_when_all_demand_is_withdrawn(block: Block) -> None:
     hold(block, nothing_leaks)

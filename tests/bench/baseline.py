@@ -113,9 +113,7 @@ class Baseline:
 
 
 def read_baseline(path: Path = STORED) -> Baseline:
-    """What is stored; an empty baseline if nothing is."""
-    if not path.exists():
-        return Baseline()
+    """What is stored; FileNotFoundError if nothing is: an empty baseline would hide every regression."""
     document = json.loads(path.read_text())
     return Baseline(
         {name: _figures(entry) for name, entry in document["shapes"].items()}, Tolerance(**document["tolerance"])

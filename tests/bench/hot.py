@@ -66,8 +66,14 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := [name for name in shapes if name not in SHAPES]:
         sys.stderr.write(f"there is no shape {', '.join(unknown)}; there are {', '.join(SHAPES)}\n")
         return 2
+    try:
+        baseline = read_baseline()
+    except FileNotFoundError:
+        if not options.store:
+            sys.stderr.write("there is no baseline to compare with; --store keeps one\n")
+            return 2
+        baseline = Baseline()
     build_kernels()
-    baseline = read_baseline()
     measured: dict[str, ShapeFigures] = {}
     lines: list[Line] = []
     for shape in shapes:
@@ -147,9 +153,8 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
             yield f"  missed: {line.shape}, {line.case}: {figure}, {over:.1f} × the bar{why}"
     compared = [line for line in lines if line.comparison]
     regressed = [line for line in compared if line.regressed]
-    if not compared:
-        yield "these shapes had no baseline; --store keeps one"
-        return
+    if len(compared) < len(lines):
+        yield f"{len(lines) - len(compared)} of {len(lines)} figures have no baseline; --store keeps one"
     time, memory = baseline.tolerance.ratio, baseline.tolerance.memory_ratio
     yield (
         f"{len(regressed)} of {len(compared)} figures regressed "

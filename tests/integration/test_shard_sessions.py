@@ -1,6 +1,7 @@
 """The session: who may speak, what is believed, and what a cluster hears after it was away."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,28 @@ async def test_a_paused_shard_decides_and_does_nothing(tmp_path: Path) -> None:
         assert await shard.metric("actuation_paused") == 1
         assert await shard.metric("inventory_machines", state="Idle") == 4
         assert audit.read_text().count('"outcome": "suppressed"') == 2
+
+
+async def test_a_dry_run_tells_every_reclaim_and_does_none(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    bound = {"idPrefix": "conf", "kind": "small", "count": 4, "state": "Configured", "cluster": CLUSTER}
+    async with (
+        provider_at(tmp_path, fleet_of(bound)) as provider,
+        shard_at(tmp_path, provider, dry_run=True, audit_log=audit, reclaim_after_seconds=0) as shard,
+        cluster_at(shard, provider) as cluster,
+    ):
+        await shard.until_metric(4, "inventory_machines", state="Configured")
+        await cluster.roll_up()
+        await shard.until_at_least(4, "actions_dryrun_total", kind="Reclaim")
+        assert await shard.metric("reclaims_capped_total") == 0
+        assert await shard.metric("actions_total") == 0
+        assert await shard.metric("actions_suppressed_total") == 0
+        assert await shard.metric("actuation_paused") == 0
+        assert await shard.metric("inventory_machines", state="Configured") == 4
+    told = [json.loads(line) for line in audit.read_text().splitlines()]
+    first = {line["machine"] for line in told if line["cycle"] == told[0]["cycle"]}
+    assert first == {f"conf-small-{number}" for number in range(4)}
+    assert {line["outcome"] for line in told} == {"dryrun"}
 
 
 async def test_a_demand_larger_than_the_limit_per_cycle_is_met_in_several_cycles_at_once(tmp_path: Path) -> None:

@@ -46,15 +46,15 @@ def fleet(number: int, state: MachineState = MachineState.IDLE) -> list[Machine]
     return [machine(index, state) for index in range(number)]
 
 
-def pod(cores: int = 1, priority: int = 1000, gang: str = "", skew: int = 0) -> PodClass:
-    """`gang` is the key that all Pods share; a `skew` spreads them over the zones."""
+def pod(cores: int = 1, priority: int = 1000, gang: str = "", skew: int = 0, group: str = "test") -> PodClass:
+    """`gang` is the key that all Pods of a `group` share; a `skew` spreads them over the zones."""
     requirements = [Requirement(INSTANCE_TYPE_KEY, Operator.EXISTS)]
     if gang:
         requirements.append(Requirement(gang, Operator.SAME))
     spread = [Spread(ZONE_KEY, skew, WhenUnsatisfiable.DO_NOT_SCHEDULE)] if skew else []
     bucket = penalty.bucket_of(1)
     profile = Profile.canonical(requirements, spread, priority, bucket, bucket)
-    return PodClass(profile, {"cpu": cores * 1000}, f"{gang}\x00test" if gang else "")
+    return PodClass(profile, {"cpu": cores * 1000}, f"{gang}\x00{group}" if gang else "")
 
 
 def simulate(
@@ -66,12 +66,13 @@ def simulate(
     credits_creating: bool = True,
     repair_seconds: float = 0.0,
     lockstep: bool = True,
+    guard: bool = False,
 ) -> Simulation:
     """A prepared simulation with `demand`: cluster → workload → (Pods, replicas)."""
     dwells = {kind: Latency(n * CYCLE, n * CYCLE) for kind, n in (dwell_cycles or {}).items()}
     model = Model(
         engine=NO_CAP,
-        guard=False,
+        guard=guard,
         shard=ShardModel(CYCLE, lockstep, credits_creating),
         provider=ProviderModel(dwells, repair_seconds=repair_seconds),
         cluster=cluster or ClusterModel(),

@@ -94,7 +94,6 @@ def test_memory_has_a_tolerance_of_its_own(now: float, regressed: bool) -> None:
 
 def test_a_baseline_survives_its_file_and_keeps_the_shapes_that_were_not_measured(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    assert read_baseline(path) == Baseline()
     old = Baseline({"5k": figures(steady=1.0), "50k": figures(steady=3.0)}, Tolerance(ratio=1.7))
     write_baseline(old.replaced({"5k": figures(steady=0.5)}), path)
     new = read_baseline(path)
@@ -178,5 +177,15 @@ def test_a_bar_that_only_a_busy_machine_misses_is_told_apart() -> None:
     assert told[1] == "  missed: 5k, steady: 4.00 ms, 2.0 × the bar; its CPU time would meet it: the machine is busy"
 
 
-def test_without_a_baseline_the_summary_says_how_to_store_one() -> None:
-    assert "had no baseline" in list(hot.summary([line(comparison=None)], Baseline()))[-1]
+def test_figures_without_a_baseline_are_counted_with_how_to_store_one() -> None:
+    told = list(hot.summary([line(comparison=None), line()], Baseline()))
+    assert "1 of 2 figures have no baseline; --store keeps one" in told
+    assert told[-1].startswith("0 of 1 figures regressed")
+
+
+def test_without_any_baseline_nothing_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hot, "read_baseline", lambda: read_baseline(tmp_path / "baseline.json"))
+    assert hot.main(["5k"]) == 2
+    assert "there is no baseline to compare with; --store keeps one" in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_a_kernel_five_times_slower_fails_bench_hot_and_prevalidate(
     assert "looks slower than the baseline, measured once more" in said.err
     assert f"regressed: 5k, {CHURN}: " in said.err
 
-    monkeypatch.setattr(prevalidate, "_lines_of", lambda *_module: iter(said.out.splitlines()))
+    monkeypatch.setattr(prevalidate, "checks_of", lambda read, *_module: map(read, said.out.splitlines()))
     checks = {check.name: check for check in prevalidate.hot_benches()}
     assert not checks[f"5k, {CHURN}"].passed
     assert prevalidate.run({"rung 2": prevalidate.hot_benches}, lambda _line: None) == 1

@@ -1,12 +1,15 @@
 """The closed loop of spec/harness.md Appendix A: it stands still at steady demand, and old bugs show their symptoms."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import RACK_KEY
-from bigfleet.engine import ActionKind
+from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.sim import faults, workloads
 from bigfleet.sim.cluster import ClusterModel
+from bigfleet.sim.pods import PodClass
 from bigfleet.sim.simulation import Simulation
 from tests.unit.sim_world import CYCLE, fleet, machine, pod, run_cycles, simulate
 
@@ -32,6 +35,54 @@ def test_steady_demand_is_covered_and_then_nothing_moves() -> None:
     assert actions_after(simulation, 10) == {}
     assert simulation.recorder.actions[ActionKind.RECLAIM] == 0
     assert [cluster.pending for cluster in simulation.clusters.values()] == [0, 0]
+    assert simulation.problems() == []
+
+
+def test_gangs_that_compete_for_racks_stay_where_they_are() -> None:
+    def gang(name: str, cores: int, priority: int) -> PodClass:
+        return pod(cores, priority, gang=RACK_KEY, group=name)
+
+    # Six racks of three machines: not all of it can be placed, and each of them could go elsewhere.
+    demand = {
+        "one": {
+            "large": (gang("large", 4, 100), 3),
+            "left": (gang("left", 2, 1000), 4),
+            "right": (gang("right", 2, 1000), 4),
+            "web": (pod(priority=50), 8),
+        },
+        "two": {
+            "low": (gang("low", 2, 100), 2),
+            "high": (gang("high", 3, 1000), 2),
+            "other": (gang("other", 2, 100), 2),
+        },
+    }
+    simulation = simulate(fleet(18), demand, dwell_cycles={ActionKind.BOOTSTRAP: 1, ActionKind.RECLAIM: 1})
+    faults.lose_at(simulation, 205, share=0, number=3, vanish=True)
+    assert actions_after(simulation, 30) == {}
+
+
+def test_what_cannot_be_met_stays_short_by_as_much_and_moves_nothing() -> None:
+    # Too little for the important, nothing for the others; no rack has room for the gang.
+    demand = {
+        "one": {"web": (pod(), 24), "gang": (pod(cores=4, gang=RACK_KEY), 4)},
+        "two": {"batch": (pod(priority=100), 8)},
+    }
+    simulation = simulate(fleet(6), demand)
+    told: list[list[tuple[str, Mapping[str, int], int]]] = []
+    record = simulation.shard.on_cycle
+
+    def listen(decisions: Decisions, taken: Sequence[Action]) -> None:
+        record(decisions, taken)
+        told.append([(one.fingerprint, one.deficit, one.age_cycles) for one in decisions.shortfalls])
+
+    simulation.shard.on_cycle = listen
+    assert actions_after(simulation, 10) == {}
+    assert len(told) == 61
+    for number, shortfalls in enumerate(told[11:], 12):
+        assert [one[:2] for one in shortfalls] == [one[:2] for one in told[10]]
+        assert {age for _, _, age in shortfalls} == {number}
+    assert len(told[10]) == 3
+    assert {machine.cluster for machine in simulation.shard.machines.values()} == {"one"}
     assert simulation.problems() == []
 
 
@@ -94,6 +145,22 @@ def test_an_engine_that_does_not_see_what_it_ordered_buys_again_every_cycle() ->
     assert simulation.recorder.actions[ActionKind.PROVISION] >= 4 * 5
 
 
+def test_a_shard_that_restarts_has_forgotten_whom_it_buys_for_and_buys_again() -> None:
+    machines = fleet(40, MachineState.SPECULATIVE)
+    simulation = simulate(machines, WEB, dwell_cycles={ActionKind.PROVISION: 4, ActionKind.BOOTSTRAP: 1})
+    faults.restart_shard(simulation, 1.5 * CYCLE)
+    run_cycles(simulation, 3)
+    assert simulation.recorder.actions == {ActionKind.PROVISION: 10}
+    assert simulation.problems() == []
+    faults.restart_shard(simulation, 5.5 * CYCLE)  # a Configure tells the provider whom it is for
+    run_cycles(simulation, 60)
+    assert simulation.recorder.actions == {
+        ActionKind.PROVISION: 10,
+        ActionKind.BOOTSTRAP: 5,
+        ActionKind.DELETE: 5,
+    }
+
+
 def test_a_shard_that_restarts_takes_nothing_from_clusters_it_has_not_heard_from() -> None:
     simulation = simulate(fleet(20), WEB)
     run_cycles(simulation, 5)
@@ -102,6 +169,17 @@ def test_a_shard_that_restarts_takes_nothing_from_clusters_it_has_not_heard_from
     assert actions_after(simulation, 1) == {}
     simulation.clusters["one"].partitioned = False
     assert actions_after(simulation, 1) == {}
+
+
+@pytest.mark.parametrize(("cut_off", "reclaims"), [(False, 0), (True, 40)])
+def test_three_empty_rollups_withdraw_nothing_if_sound_ones_come_between(cut_off: bool, reclaims: int) -> None:
+    demand = {"one": {f"web-{number}": (pod(cores=4, priority=1000 + number), 4) for number in range(10)}}
+    simulation = simulate(fleet(40), demand, guard=True, lockstep=False)
+    for number in range(1, 4):
+        faults.empty_rollup(simulation, "one", 300 * number + 1)
+    faults.partition(simulation, "one", 295, 1005 if cut_off else 296)
+    run_cycles(simulation, 100)
+    assert simulation.recorder.actions[ActionKind.RECLAIM] == reclaims
 
 
 def test_refused_calls_are_tried_again_and_do_not_empty_the_quota() -> None:

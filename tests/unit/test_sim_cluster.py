@@ -6,7 +6,8 @@ import pytest
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import RACK_KEY
 from bigfleet.sim.cluster import ClusterModel
-from tests.unit.sim_world import lone_cluster, machine, pod
+from bigfleet.sim.placement import used_share
+from tests.unit.sim_world import fleet, lone_cluster, machine, pod, run_cycles, simulate
 
 READY = MachineState.CONFIGURED
 
@@ -150,7 +151,15 @@ def test_scaling_down_ends_waiting_pods_first() -> None:
     cluster.scale("web", 4)
     assert (cluster.bound, cluster.pending) == (4, 0)
     cluster.scale("web", 1)
-    assert (cluster.bound, cluster.nodes.used_share()) == (1, 0.25)
+    assert (cluster.bound, used_share([cluster.nodes.load()])) == (1, 0.25)
+
+
+def test_how_full_a_fleet_is_counts_machines_not_clusters() -> None:
+    demand = {"large": {"web": (pod(cores=2), 6)}, "small": {"web": (pod(), 1)}, "without": {}}
+    simulation = simulate(fleet(10), demand)
+    run_cycles(simulation, 3)
+    # Three full machines, and one with one Pod.
+    assert simulation.recorder.samples[-1].used_share == pytest.approx(13 / 16)
 
 
 def test_rows_of_nodes_long_gone_are_dropped_and_the_rest_stays() -> None:
@@ -162,7 +171,7 @@ def test_rows_of_nodes_long_gone_are_dropped_and_the_rest_stays() -> None:
     cluster.bind()
     assert (cluster.bound, cluster.pending, len(cluster.nodes.rows)) == (20, 180, 20)
     assert len(cluster.nodes.machines) < 100
-    assert cluster.nodes.used_share() == 1.0
+    assert used_share([cluster.nodes.load()]) == 1.0
 
 
 def test_a_pod_that_asks_for_what_no_machine_has_is_refused() -> None:

@@ -1,31 +1,100 @@
 """Every scenario that ships keeps its promises and repeats its golden trace, byte by byte."""
 
 import json
-import os
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from bigfleet.engine.shrinking import Reclaims, Releases, Shrinking
 from bigfleet.sim.cli import GOLDEN
 from bigfleet.sim.coded import CODED
 from bigfleet.sim.picture import draw
-from bigfleet.sim.play import Played, descriptions, play
+from bigfleet.sim.play import Played, descriptions, play, play_scenario
+from bigfleet.sim.reading import SHIPPED, read_scenario
 from bigfleet.sim.report import report_lines
+from bigfleet.sim.scenario import Scenario
 from bigfleet.sim.soak import soak
 
-# Seconds each: only with BIGFLEET_LONG=1, which also makes the soak long.
-SLOW = {"cardinality-2580"}
-LONG = bool(os.environ.get("BIGFLEET_LONG"))
-SOAK_CYCLES = int(os.environ.get("BIGFLEET_SOAK_CYCLES") or (10_000 if LONG else 150))
+# Takes seconds: whole in long mode only, its beginning always.
+CARDINALITY = "cardinality-2580"
+SCENARIOS = [pytest.param(name, marks=[pytest.mark.long] * (name == CARDINALITY)) for name in descriptions()]
 
 
-@pytest.mark.parametrize("name", descriptions())
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_repeats_its_golden_trace(name: str) -> None:
-    if name in SLOW and not LONG:
-        pytest.skip("slow: set BIGFLEET_LONG=1")
     played = play(name)
     assert [check.text for check in played.checks if not check.holds] == []
     assert played.trace == (GOLDEN / f"{name}.jsonl").read_text(), f"if it should change: fauxctl record {name}"
+
+
+def test_the_2580_needs_settle_and_a_lost_machine_is_replaced_once() -> None:
+    scenario, end = read_scenario(SHIPPED / f"{CARDINALITY}.yaml"), 200.0
+    bounds = tuple(bound for bound in scenario.expect.actions if bound.from_seconds < end)
+    beginning = {
+        "duration_seconds": end,
+        "provider": scenario.provider.model_copy(update={"repair_seconds": 30.0}),
+        "faults": scenario.faults[:1],
+        "expect": scenario.expect.model_copy(update={"actions": bounds}),
+    }
+    played = play_scenario(scenario.model_copy(update=beginning))
+    assert [check.text for check in played.checks if not check.holds] == []
+
+
+def test_without_the_guard_an_empty_rollup_costs_machines() -> None:
+    scenario = read_scenario(SHIPPED / "silence-is-not-withdrawal.yaml")
+    engine = scenario.engine.model_copy(update={"empty_rollup_guard": False})
+    played = play_scenario(scenario.model_copy(update={"engine": engine}))
+    broken = [check.text for check in played.checks if not check.holds]
+    assert "Reclaims from 0 to 1800 s: 0 at most" in broken
+
+
+@pytest.mark.parametrize("switch", ["dry_run", "actuation_paused"])
+def test_a_fleet_that_is_not_acted_on_stands_still_and_tells_every_reclaim(switch: str) -> None:
+    withdrawn = {"steps": [{"at_seconds": 101, "replicas": 0}]}
+    held = {"state": "Configured", "cluster": "c", "capacity_type": "BareMetal"}
+    played = play_scenario(one_cluster({switch: True, "reclaim_after_seconds": 0}, held, withdrawn))
+    assert played.report is not None
+    document = played.report.document
+    assert document["actions"]["Reclaim"] == 0
+    assert document["machines"]["Configured"] == 4
+    # In every cycle after the last Pod is gone, and there are ten of them: all, however many are allowed at once.
+    assert document["shelved"]["Reclaim"] == 10 * 4
+    assert "shelved      40 Reclaims" in report_lines(played.report)
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "field"),
+    [
+        ("OnDemand", "on_demand_hold_seconds"),
+        ("Spot", "spot_hold_seconds"),
+        ("Reserved", "reserved_hold_seconds"),
+        ("BareMetal", "bare_metal_hold_seconds"),
+    ],
+)
+@pytest.mark.parametrize(("seconds", "deletes"), [(50, 4), (150, 4), (250, 0), (None, 0)])
+def test_a_free_machine_is_kept_as_long_as_a_scenario_says(
+    capacity_type: str, field: str, seconds: float | None, deletes: int
+) -> None:
+    free = {"state": "Idle", "capacity_type": capacity_type, "interruption_probability": 0.1}
+    played = play_scenario(one_cluster({field: seconds}, free, {"replicas": 0}))
+    assert played.report is not None
+    assert played.report.document["actions"]["Delete"] == deletes
+
+
+def one_cluster(engine: dict[str, object], machines: dict[str, object], work: dict[str, object]) -> Scenario:
+    """Four machines and four Pods that fill them, for 200 seconds."""
+    size = {"name": "m", "count": 4, "instance_type": "m6i.large", "allocatable": {"cpu": 4}}
+    web = {"name": "web", "replicas": 4, "pod": {"cpu": 4}} | work
+    document = {
+        "name": "test",
+        "description": "One cluster.",
+        "duration_seconds": 200,
+        "engine": {"empty_rollup_guard": False, "lockstep": True} | engine,
+        "machines": [size | machines],
+        "clusters": [{"name": "c", "workloads": [web]}],
+    }
+    return Scenario.model_validate(document)
 
 
 def test_every_golden_trace_has_its_scenario() -> None:
@@ -82,6 +151,19 @@ def test_the_report_holds_the_same_figures_as_the_trace(storm: Played) -> None:
     assert "132 of 132 bound in 3 clusters" in text
 
 
+def test_the_report_has_figures_of_every_cycle(storm: Played) -> None:
+    assert storm.report is not None
+    document = storm.report.document
+    columns = document["perCycle"]
+    assert {len(column) for column in columns.values()} == {document["cycles"]}
+    assert sum(columns["taken"]) == sum(document["actions"].values())
+    assert max(columns["inFlight"]) == document["mostInFlight"]
+    assert max(columns["shortfalls"]) == document["shortfalls"]["most"]
+    assert max(columns["oldestShortfallCycles"]) == document["shortfalls"]["oldestCycles"]
+    assert columns["at"] == sorted(columns["at"])
+    assert columns.keys() >= {"decided", "decisionMilliseconds"}
+
+
 def test_the_picture_stands_alone(storm: Played) -> None:
     assert storm.report is not None
     svg = draw(storm.report)
@@ -92,7 +174,27 @@ def test_the_picture_stands_alone(storm: Played) -> None:
     assert {"fault-storm", "machines", "Pods", "Configured", "Failed", "Bootstrap", "shortfalls (needs unmet)"} <= words
 
 
-def test_a_long_run_leaks_nothing_and_leaves_nothing_stuck() -> None:
-    result = soak(SOAK_CYCLES)
+@pytest.mark.parametrize("cycles", [150, pytest.param(50_000, marks=pytest.mark.long)])
+def test_a_long_run_leaks_nothing_and_leaves_nothing_stuck(cycles: int) -> None:
+    result = soak(cycles)
     assert result.problems == ()
     assert "machines lost" in result.lines[0]
+
+
+NO_MACHINES = np.zeros(0, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("part", "decision", "nothing", "noticed"),
+    [
+        (Shrinking, "reclaims", Reclaims(NO_MACHINES, NO_MACHINES, 0), "clusters hold machines that nobody needs"),
+        (Releases, "due", NO_MACHINES, "machines are Idle at the end beyond their hold"),
+    ],
+)
+def test_the_soak_notices_an_engine_that_gives_nothing_back(
+    part: type, decision: str, nothing: object, noticed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, decision, lambda *_arguments: nothing)
+    problems = soak(20).problems
+    assert len(problems) == 1
+    assert noticed in problems[0]
