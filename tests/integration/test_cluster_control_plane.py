@@ -281,7 +281,7 @@ async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container
     async with running(creator.run()):
         await eventually(all_run)
         node = await client.get(NODES, "fake-a")
-        assert node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        assert node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "1100"}
         assert node["metadata"]["labels"].items() >= {"pool": "test", "kubernetes.io/hostname": "fake-a"}.items()
         pods, _ = await client.list(PODS, "default", labels="app=web")
         assert {condition["type"] for condition in pods[0]["status"]["conditions"]} >= {"PodScheduled", "Ready"}
@@ -434,7 +434,7 @@ async def test_demand_moves_in_the_soak_as_it_was_planned(client: KubeClient, tm
         assert read("scaletest_loadgen_cr_target") == 9, "six, and half as many that nothing was seeded for"
         driver.run_watch.on_change(None, {"data": {"phase": "soak", "soakStart": str(time.time())}})
         await eventually(lambda: read("scaletest_loadgen_demand_changes_total") == 3)
-        assert read("scaletest_loadgen_cr_target") == 9, "half of the six, the surplus, and a burst that never drains"
+        assert read("scaletest_loadgen_cr_target") == 6, "half of the six, and a burst that never drains"
         await eventually(all_there)
     if mode == "pod":
         [burst], _ = await client.list(STATEFUL_SETS, "default")

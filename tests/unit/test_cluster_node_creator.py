@@ -19,7 +19,7 @@ def test_a_node_offers_what_its_upcoming_node_promised() -> None:
     node = node_of("m-1", {"spec": spec})
     assert node["metadata"] == {"name": "fake-m-1", "labels": {"zone": "a", "kubernetes.io/hostname": "fake-m-1"}}
     assert node["spec"]["taints"] == [taint]
-    assert node["status"]["capacity"] == node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    assert node["status"]["capacity"] == node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "1100"}
 
 
 def test_a_promised_number_of_pods_is_kept() -> None:
