@@ -19,6 +19,13 @@ from scaletest.cluster.health import Health
 from scaletest.cluster.load_driver import LoadDriverOptions
 from scaletest.cluster.markers import DEMAND_MARKER, FILL_MARKER, READY_MARKER
 from scaletest.cluster.node_creator import NodeCreatorOptions
+from scaletest.cluster.ports import (
+    HEALTH_PORT,
+    LOAD_DRIVER_PORT,
+    NODE_CREATOR_PORT,
+    OPERATOR_PORT,
+    POD_CONTROLLER_PORT,
+)
 from scaletest.model.draw import ordinal_of
 
 NODE_CREATOR = "node-creator"
@@ -26,12 +33,6 @@ POD_CONTROLLER = "pod-controller"
 LOAD_DRIVER = "load-driver"
 OPERATOR = "operator"
 
-OPERATOR_PORT = 8770
-LOAD_DRIVER_PORT = 8771
-POD_CONTROLLER_PORT = 8773
-NODE_CREATOR_PORT = 8775
-# The supervisor's own: what the kubelet asks.
-HEALTH_PORT = 8777
 _PORTS = {
     NODE_CREATOR: NODE_CREATOR_PORT,
     POD_CONTROLLER: POD_CONTROLLER_PORT,
