@@ -16,6 +16,8 @@ from scaletest.model.catalog import Archetype
 from scaletest.model.loadprofile import LoadProfile
 
 _TICK_SECONDS = 1.0
+# Who hears of the soak later than this had no part in its past: a new life of this process, most likely.
+_MADE_UP_SECONDS = 10.0
 
 Delete = Callable[[str], Awaitable[None]]
 # The keys of the Pods that could leave now: of one archetype, or of all.
@@ -50,6 +52,11 @@ def ageing_per_tick(archetype: Archetype, pods_due: PodsDue, rng: np.random.Gene
         yield int(rng.binomial(pods_due(archetype.name, tick * _TICK_SECONDS), chance))
 
 
+def first_tick(soak_seconds: float) -> int:
+    """Where to begin. Of a tick that a former life of this process had begun, nobody knows what is left."""
+    return math.ceil(soak_seconds / _TICK_SECONDS) if soak_seconds > _MADE_UP_SECONDS else 0
+
+
 class Churn:
     """Deletes random Pods while the soak is on; the owners of the Pods recreate them."""
 
@@ -63,12 +70,10 @@ class Churn:
         self._delete = delete
 
     async def run(self, watch: RunWatch) -> None:
-        """Delete for ever, whenever the soak is on. If it is on already, its past seconds are not made up for."""
-        # Of a tick that a former life of this process had begun, we cannot know what is left.
-        past = max(0, math.ceil(watch.soak_seconds / _TICK_SECONDS)) if watch.soaking.is_set() else 0
+        """Delete for ever, whenever the soak is on; its past is made up for only if it is short."""
         async with asyncio.TaskGroup() as group:
             for purpose, archetype in self._purposes():
-                group.create_task(self._process(purpose, archetype, watch, past))
+                group.create_task(self._process(purpose, archetype, watch))
 
     def _purposes(self) -> Iterator[tuple[str, Archetype | None]]:
         if self._profile.churn_per_minute:
@@ -85,11 +90,12 @@ class Churn:
         source = [self._profile.seed % 2**64, self._ordinal, *purpose.encode()]
         return np.random.Generator(np.random.PCG64(source))
 
-    async def _process(self, purpose: str, archetype: Archetype | None, watch: RunWatch, past: int) -> None:
+    async def _process(self, purpose: str, archetype: Archetype | None, watch: RunWatch) -> None:
         loop = asyncio.get_running_loop()
         choice = self._random(f"{purpose}: which")
         while True:
             await watch.soaking.wait()
+            past = first_tick(watch.soak_seconds)
             # Due times add up, so that a slow apiserver delays deletions but does not lower their rate.
             due = loop.time() + past * _TICK_SECONDS - watch.soak_seconds
             for number in islice(self._schedule(purpose, archetype), past, None):
@@ -102,7 +108,6 @@ class Churn:
                     await asyncio.sleep(max(0.0, due - loop.time()))
                 if not watch.soaking.is_set():
                     break
-            past = 0
 
     async def _delete_one(self, archetype: str | None, choice: np.random.Generator, soaking: asyncio.Event) -> None:
         candidates = self._candidates(archetype)
