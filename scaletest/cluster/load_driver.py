@@ -126,6 +126,8 @@ class LoadDriver:
         self._churned = self._requests if without_pods else self._pods
         self._churn = Churn(profile, ordinal, self._course.pods_due, self._candidates, self._demand.replace_one)
         self._built = asyncio.Event()
+        # Two who plan at once would give the same room away.
+        self._binding = asyncio.Lock()
         self.run_watch = RunWatch(bind_latency.arm)
         if options.service_account_dir is None:
             self.run_watch.known.set()
@@ -200,7 +202,7 @@ class LoadDriver:
             self._metrics.pre_bound.inc(done)
             return done
 
-        async with self._nodes() as nodes:
+        async with self._nodes() as nodes, self._binding:
             replicas = {workload.name: workload.replicas for workload in ours}
             await pre_bind(self._classes, replicas, self._pods_in_play, nodes, bind)
 
@@ -208,8 +210,9 @@ class LoadDriver:
         """Bind one Pod of every gang that has none, again and again, so that kube-scheduler can place the others."""
         async with self._nodes() as nodes:
             while True:
-                anchors = plan_anchors(self._classes, self._pods_in_play(), nodes)
-                done = await bind_all(anchors, nodes, self._demand.bind)
+                async with self._binding:
+                    anchors = plan_anchors(self._classes, self._pods_in_play(), nodes)
+                    done = await bind_all(anchors, nodes, self._demand.bind)
                 self._metrics.anchors.inc(len(done))
                 await asyncio.sleep(_ANCHOR_SECONDS)
 

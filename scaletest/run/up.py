@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scaletest.errors import Interrupted, Leftovers, NotSteady, ScaletestError
+from scaletest.errors import HostError, Interrupted, Leftovers, NotSteady, ScaletestError
 from scaletest.run.blame import merged
 from scaletest.run.evidence import keep_logs, write_values
 from scaletest.run.filling import Asked, await_fill, look_from
@@ -74,9 +74,7 @@ class Up:
             await self._stage.force_down()
             raise Interrupted("interrupted twice") from None
         if missing:
-            raise NotSteady(
-                f"the stage is up, but its demand is not whole: {missing}", hint="bigfleetctl why tells why"
-            )
+            raise NotSteady(f"the stage is up, but its demand is not: {missing}", hint="bigfleetctl why says why")
 
     async def _build(self) -> str:
         write_values(self._output / "rendered-values.yaml", self._stage.values)
@@ -101,9 +99,13 @@ class Up:
         asked = Asked.of(self._stage.values)
         if not asked.pods:
             return ""
-        look = await look_from(ground, api, self._stage.values)
+        try:
+            look = await look_from(ground, api, self._stage.values)
+        except HostError as error:
+            self._journal.say("demand", error.message)
+            look = None
         if look is None:
-            self._journal.say("demand", "without Prometheus nobody here can see it: not waiting for its Pods")
+            self._journal.say("demand", "it can't be seen from here: not waiting for its Pods")
             return ""
         return await await_fill(asked, look, partial(self._journal.say, "demand"))
 
