@@ -71,7 +71,7 @@ startupProbe:
   httpGet: {path: {{ .path | default "/healthz" }}, port: {{ .port }}}
   periodSeconds: 1
   timeoutSeconds: 5
-  failureThreshold: {{ .startSeconds | default 300 }}
+  failureThreshold: 300
 readinessProbe:
   httpGet: {path: {{ .path | default "/readyz" }}, port: {{ .port }}}
   periodSeconds: 5

@@ -18,7 +18,7 @@ from scaletest.cli.arguments import (
 from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
 from scaletest.cli.showing import age, table
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
-from scaletest.errors import Leftovers, ScaletestError, UsageError
+from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
 from scaletest.run.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def bring_up(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Bring BigFleet and its KWOK clusters up, and leave them until `down`."""
+    """Bring BigFleet and its KWOK clusters up, with every Pod of the demand bound, and leave them until `down`."""
     import asyncio
 
     from scaletest.cli import run as runs
@@ -128,8 +128,14 @@ class _Building:
         on_signals(up.interrupt)
         try:
             await up.execute()
+        except NotSteady:
+            await self._show()
+            raise
         finally:
             journal.close()
+        await self._show()
+
+    async def _show(self) -> None:
         for standing in [one for one in await look() if one.run_id == self._run_id]:
             typer.echo("\n".join(stage_lines(standing)))
 

@@ -1,7 +1,7 @@
 """The demand of one cluster: created, deleted, counted; and the Pods of it that leave or are bound."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -24,22 +24,23 @@ class Demand:
     def __init__(self, client: KubeClient, metrics: LoadMetrics) -> None:
         self._client = client
         self._metrics = metrics
-        self._replicas: dict[str, int] = {}
+        self._workloads: dict[str, Workload] = {}
+        metrics.target.set_function(lambda: sum(workload.replicas for workload in self._workloads.values()))
 
     @property
-    def pods(self) -> int:
-        """The sum of all replicas."""
-        return sum(self._replicas.values())
+    def workloads(self) -> Mapping[str, Workload]:
+        """What is asked for now, by name."""
+        return self._workloads
 
     async def create(self, workload: Workload, steady: bool = False) -> None:
         """`steady` marks what comes after the first fill."""
-        self._set(workload, workload.replicas)
+        self._workloads[workload.name] = workload
         manifest = manifest_of(workload, steady)
         await self._create(workload.name, lambda: self._client.create(resource_of(workload), manifest, NAMESPACE))
 
     async def delete(self, workload: Workload) -> None:
         """The object, and its Pods before it."""
-        self._set(workload, 0)
+        self._workloads.pop(workload.name, None)
         resource, name = resource_of(workload), workload.name
         await self._delete(name, lambda: self._client.delete(resource, name, NAMESPACE, propagation="Foreground"))
 
@@ -101,13 +102,6 @@ class Demand:
                 self._failed(kind, name, error)
             await asyncio.sleep(retry)
             retry = min(2 * retry, _LONGEST_RETRY_SECONDS)
-
-    def _set(self, workload: Workload, replicas: int) -> None:
-        if replicas:
-            self._replicas[workload.name] = replicas
-        else:
-            self._replicas.pop(workload.name, None)
-        self._metrics.target.set(self.pods)
 
     def _failed(self, kind: str, name: str, error: KubeError) -> None:
         self._metrics.errors.labels(kind).inc()

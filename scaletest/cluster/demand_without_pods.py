@@ -1,10 +1,9 @@
 """Demand as CapacityRequests alone: no Pods, so nothing is ever bound (CR mode, spec/harness.md §4.4, ADR-0017)."""
 
-from bigfleet.kube import KubeClient, Object
+from bigfleet.kube import Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.podcontroller.request import translate
 from scaletest.cluster.demand import Demand
-from scaletest.cluster.load_metrics import LoadMetrics
 from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL, manifest_of
 from scaletest.model.draw import Workload
 
@@ -23,18 +22,12 @@ def request_of(workload: Workload, number: int) -> Object:
 class DemandWithoutPods(Demand):
     """One CapacityRequest for every replica."""
 
-    def __init__(self, client: KubeClient, metrics: LoadMetrics) -> None:
-        super().__init__(client, metrics)
-        self._workloads: dict[str, Workload] = {}
-
     async def create(self, workload: Workload, steady: bool = False) -> None:  # noqa: ARG002 (nothing is bound)
-        self._set(workload, workload.replicas)
         self._workloads[workload.name] = workload
         for number in range(workload.replicas):
             await self._create_one(workload, number)
 
     async def delete(self, workload: Workload) -> None:
-        self._set(workload, 0)
         self._workloads.pop(workload.name, None)
         chosen = {"labelSelector": f"{WORKLOAD_LABEL}={workload.name}"}
         path = CAPACITY_REQUESTS.path(NAMESPACE)

@@ -4,9 +4,11 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, takewhile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from bigfleet import daemon
 from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS
+from bigfleet.sim.pods import PodClass
 from scaletest.cluster.bind_latency import BindLatency, created_at
 from scaletest.cluster.churn import Churn
 from scaletest.cluster.demand import Demand
@@ -27,15 +30,17 @@ from scaletest.cluster.podclass import pods_of
 from scaletest.cluster.prebind import bind_all, plan_anchors, pre_bind, trim_node
 from scaletest.cluster.pressure import HostPressure
 from scaletest.cluster.run_watch import RunWatch
-from scaletest.model.draw import Workload, draw_demand, ordinal_of
+from scaletest.model.draw import Workload, ordinal_of
 from scaletest.model.fleet import ARCHETYPE_LABEL
-from scaletest.model.happenings import happenings, surplus
+from scaletest.model.happenings import Course
 from scaletest.model.loadprofile import LoadProfile
 
 # Share of the demanded Pods whose CapacityRequests must exist before the operator may start.
 READY_SHARE = 0.999
 _QPS, _BURST = 200, 400
 _ANCHOR_SECONDS = 5.0
+# Without a word about where the run stands for so long, the demand is built as before a soak.
+_RUN_KNOWN_SECONDS = 30.0
 
 log = structlog.get_logger(__name__)
 
@@ -92,12 +97,12 @@ class LoadDriver:
     ) -> None:
         self._client = client
         self._profile = profile
-        self._ordinal = ordinal_of(options.cluster_id)
         self._ready_file = options.demand_ready_file
         self._bound_file = options.fill_bound_file
-        drawn = draw_demand(profile.archetypes, profile.target, profile.seed, self._ordinal)
-        self._workloads = list(drawn.workloads())
-        self._target = drawn.pods
+        ordinal = ordinal_of(options.cluster_id)
+        self._course = Course(profile, ordinal)
+        # CapacityRequests that make the demand whole.
+        self._requests_wanted = math.inf
         self._metrics = LoadMetrics(registry)
         without_pods = profile.mode == "cr"
         self._demand = (DemandWithoutPods if without_pods else Demand)(client, self._metrics)
@@ -119,10 +124,13 @@ class LoadDriver:
         )
         # What leaves and comes again in the soak.
         self._churned = self._requests if without_pods else self._pods
-        self._churn = Churn(profile, self._ordinal, self._candidates, self._demand.replace_one)
+        self._churn = Churn(profile, ordinal, self._course.pods_due, self._candidates, self._demand.replace_one)
         self._built = asyncio.Event()
-        self._note_requests()
+        # Two who plan at once would give the same room away.
+        self._binding = asyncio.Lock()
         self.run_watch = RunWatch(bind_latency.arm)
+        if options.service_account_dir is None:
+            self.run_watch.known.set()
 
     @property
     def synced(self) -> bool:
@@ -135,56 +143,92 @@ class LoadDriver:
         # Watching first: a Pod's wait begins at its first sight.
         await self._requests.synced.wait()
         await self._pods.synced.wait()
+        await self._know_the_run()
+        since = self.run_watch.soak_seconds
         async with asyncio.TaskGroup() as group:
             if self._profile.anchors:
                 group.create_task(self._anchor())
-            await self._fill()
-            group.create_task(self._churn.run(self.run_watch.soaking))
-            group.create_task(self._change())
+            await self._fill(since)
+            group.create_task(self._churn.run(self.run_watch))
+            group.create_task(self._change(since))
 
-    async def _fill(self) -> None:
-        """Everything that is there before the soak. The operator starts when the requests exist, before any bind."""
+    async def _know_the_run(self) -> None:
+        """The soak may be on already: this process, or its whole pod, had a former life."""
+        try:
+            async with asyncio.timeout(_RUN_KNOWN_SECONDS):
+                await self.run_watch.known.wait()
+        except TimeoutError:
+            log.warning("nobody says where the run stands; the demand is built as before a soak")
+
+    async def _fill(self, since: float) -> None:
+        """What is due `since` soak start, in seconds. The operator starts when the requests exist, before any bind."""
         self._metrics.enter("ramp")
-        log.info("building demand", objects=len(self._workloads), pods=self._target)
-        for workload in self._workloads:
-            await self._demand.create(workload)
+        due = self._course.due(since)
+        # What an open loop asks for on top comes when the fill is bound; in the soak it is due like all the rest.
+        later = {workload.name: workload for workload in self._course.surplus} if since < 0 else {}
+        first = [workload for name, workload in due.items() if name not in later]
+        pods = sum(workload.replicas for workload in first)
+        log.info("building demand", objects=len(first), pods=pods, soak_seconds=since)
+        if since >= 0:
+            # What should have gone while nobody was there to delete it.
+            for name in self._course.all.keys() - due.keys():
+                await self._demand.delete(self._course.all[name])
+        fill = {workload.name for workload in self._course.fill}
+        for workload in first:
+            await self._demand.create(workload, steady=workload.name not in fill)
+        self._requests_wanted = math.ceil(pods * READY_SHARE)
+        self._note_requests()
         await self._built.wait()
         log.info("demand is built", capacity_requests=len(self._requests))
         self._ready_file.touch()
-        if first := self._bound_by_us():
-            async with self._nodes() as nodes:
-                names = {workload.name for workload in first}
-                await pre_bind(
-                    {workload.name: pods_of(workload) for workload in first},
-                    lambda: [pod for pod in self._pods if pod["workload"] in names and not pod["leaving"]],
-                    nodes,
-                    self._pre_bind,
-                )
+        # A fill that was bound once is kube-scheduler's from then on.
+        if not self._bound_file.exists():
+            await self._pre_bind(first)
         self._bound_file.touch()
-        for workload in surplus(self._profile, self._ordinal):
-            await self._demand.create(workload)
+        for workload in later.values():
+            await self._demand.create(workload, steady=True)
         self._metrics.enter("steady")
 
-    def _bound_by_us(self) -> list[Workload]:
-        """The workloads that make up the pre-bound share of the fill: whole ones, in the order of the draw."""
-        share = self._profile.pre_bind_fraction * self._target
-        ends = accumulate(workload.replicas for workload in self._workloads)
-        return self._workloads[: sum(1 for _ in takewhile(lambda end: end <= share, ends))]
+    async def _pre_bind(self, fill: Sequence[Workload]) -> None:
+        """Bind the pre-bound share of the fill: whole workloads, in the order of the draw."""
+        share = self._profile.pre_bind_fraction * sum(workload.replicas for workload in fill)
+        ends = accumulate(workload.replicas for workload in fill)
+        ours = fill[: sum(1 for _ in takewhile(lambda end: end <= share, ends))]
+        if not ours or self._profile.mode == "cr":
+            return
 
-    async def _pre_bind(self, pod: str, node: str) -> bool:
-        done = await self._demand.bind(pod, node)
-        self._metrics.pre_bound.inc(done)
-        return done
+        async def bind(pod: str, node: str) -> bool:
+            done = await self._demand.bind(pod, node)
+            self._metrics.pre_bound.inc(done)
+            return done
+
+        async with self._nodes() as nodes, self._binding:
+            replicas = {workload.name: workload.replicas for workload in ours}
+            await pre_bind(self._classes, replicas, self._pods_in_play, nodes, bind)
 
     async def _anchor(self) -> None:
         """Bind one Pod of every gang that has none, again and again, so that kube-scheduler can place the others."""
-        classes = {workload.name: pods_of(workload) for workload in self._workloads if workload.archetype.gang}
         async with self._nodes() as nodes:
             while True:
-                pods = [pod for pod in self._pods if pod["workload"] in classes and not pod["leaving"]]
-                done = await bind_all(plan_anchors(classes, pods, nodes), nodes, self._demand.bind)
+                async with self._binding:
+                    anchors = plan_anchors(self._classes, self._pods_in_play(), nodes)
+                    done = await bind_all(anchors, nodes, self._demand.bind)
                 self._metrics.anchors.inc(len(done))
                 await asyncio.sleep(_ANCHOR_SECONDS)
+
+    @cached_property
+    def _classes(self) -> dict[str, PodClass]:
+        """What the Pods of every workload ask for: those of one that was deleted take room until they are gone."""
+        return {name: pods_of(workload) for name, workload in self._course.all.items()}
+
+    def _pods_in_play(self) -> list[Object]:
+        """All that have a node, and those that are to get one."""
+        return [
+            pod
+            for pod in self._pods
+            if pod["workload"] in (self._classes if pod["node"] else self._demand.workloads)
+            and (pod["node"] or not pod["leaving"])
+        ]
 
     @asynccontextmanager
     async def _nodes(self) -> AsyncIterator[Informer]:
@@ -197,23 +241,35 @@ class LoadDriver:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _change(self) -> None:
-        """Bursts, sheds and steps, each at its offset from soak start."""
-        for happening in happenings(self._profile, self._ordinal):
-            await self.run_watch.soaking.wait()
-            await asyncio.sleep(max(0.0, self.run_watch.soak_start + happening.at_seconds - time.time()))
-            if not self.run_watch.soaking.is_set():
+    async def _change(self, since: float) -> None:
+        """Bursts, sheds and steps, each at its offset from soak start; a burst that is over by then does not come."""
+        watch = self.run_watch
+        coming = deque(one for one in self._course.happenings if one.at_seconds > since)
+        while coming:
+            await watch.soaking.wait()
+            at_seconds = coming[0].at_seconds
+            await asyncio.sleep(max(0.0, watch.soak_start + at_seconds - time.time()))
+            if not watch.soaking.is_set():
                 return  # the soak was shorter
-            late = time.time() - self.run_watch.soak_start - happening.at_seconds
-            log.info(happening.what, at_seconds=happening.at_seconds, late_seconds=round(late, 1))
-            for workload in happening.deleted:
-                await self._demand.delete(workload)
-            for workload in happening.created:
+            now = max(at_seconds, watch.soak_seconds)
+            happened = 0
+            while coming and coming[0].at_seconds <= now:
+                one = coming.popleft()
+                log.info(one.what, at_seconds=one.at_seconds, late_seconds=round(now - one.at_seconds, 1))
+                happened += 1
+            await self._reach(self._course.due(now))
+            self._metrics.happened.inc(happened)
+
+    async def _reach(self, due: Mapping[str, Workload]) -> None:
+        here = dict(self._demand.workloads)
+        for name in here.keys() - due.keys():
+            await self._demand.delete(here[name])
+        for name, workload in due.items():
+            if name not in here:
                 await self._demand.create(workload, steady=True)
-            self._metrics.happened.inc()
 
     def _note_requests(self, *_: Object | None) -> None:
-        if len(self._requests) >= math.ceil(self._target * READY_SHARE):
+        if len(self._requests) >= self._requests_wanted:
             self._built.set()
 
     def _candidates(self, archetype: str | None) -> Sequence[str]:

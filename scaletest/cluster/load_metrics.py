@@ -22,7 +22,7 @@ class LoadMetrics:
         self.target = gauge("cr_target", "Pods demanded now: the sum of all replicas.")
         self.pre_bound = counter("prebound", "Pods of the first fill that this driver bound itself (ADR-0035).")
         self.anchors = counter("anchors_bound", "Pods of gangs that this driver bound itself (ADR-0025).")
-        self.happened = counter("demand_changes", "Bursts, sheds and steps that were carried out.")
+        self.happened = counter("demand_changes", "Bursts, sheds and steps whose time has come.")
         self.errors = Counter("scaletest_loadgen_errors", "Requests that failed.", ["kind"], registry=registry)
         for kind in _ERRORS:
             self.errors.labels(kind)

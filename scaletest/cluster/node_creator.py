@@ -27,7 +27,8 @@ from scaletest.cluster.phone_home import PhoneHome
 
 UPCOMING_PREFIX = "un-"
 NODE_PREFIX = "fake-"
-DEFAULT_PODS = "110"
+# Of a machine that does not say; density is the profile's to limit, not the kubelet's.
+DEFAULT_PODS = "1100"
 
 # Phases of a machine that has booted, and those in which one that exists is let be.
 _BOOTS = frozenset({"Registered", "Ready"})
@@ -121,8 +122,13 @@ class NodeCreator:
         return all(informer.synced.is_set() for informer in (self._upcoming, self._nodes, self._pods))
 
     async def run(self) -> None:
-        phone = [self._phone.run()] if self._phone else []
-        await daemon.forever(self._upcoming.run(), self._nodes.run(), self._pods.run(), self._work(), *phone)
+        informers = (self._upcoming.run(), self._nodes.run(), self._pods.run())
+        await daemon.forever(*informers, self._work(), *([self._phone_home(self._phone)] if self._phone else []))
+
+    async def _phone_home(self, phone: PhoneHome) -> None:
+        # Before the Nodes are known, the whole set would seem to be empty, and every machine to be lost.
+        await self._nodes.synced.wait()
+        await phone.run()
 
     async def _work(self) -> None:
         # Before both are known, a Node without UpcomingNode would seem to be one too many.
@@ -161,7 +167,9 @@ class NodeCreator:
                 await self._delete(machine_id)
             elif upcoming is not None:
                 self._metrics.outcomes.labels("not_ready").inc()
-        elif node is None and phase in _BOOTS:
+        elif node is not None:
+            self._metrics.outcomes.labels("exists").inc()
+        elif phase in _BOOTS:
             await self._boot(machine_id, upcoming)
 
     async def _boot(self, machine_id: str, upcoming: Object) -> None:

@@ -60,7 +60,8 @@ def plan_bindings(
 ) -> list[Binding]:
     """(Pod, node) for every waiting Pod that has a place now: gangs whole and in one domain, hard spreads even.
 
-    `pods` are those of `workloads`, each with `name`, `workload` and `node` (empty while it waits).
+    `pods` are those of `workloads`, each with `name`, `workload` and `node` (empty while it waits). All that are bound
+    must be among them: their room is taken.
     """
     machines = [_machine(node) for node in nodes if node["ready"]]
     scheduler = Scheduler(sorted({name for machine in machines for name in machine.allocatable}))
@@ -101,13 +102,22 @@ def _controllers(
 
 
 def plan_anchors(workloads: Mapping[str, PodClass], pods: Collection[Object], nodes: Iterable[Object]) -> list[Binding]:
-    """One Pod for each gang of which none is bound, where the whole gang would find room (ADR-0025)."""
-    begun = {pod["workload"] for pod in pods if pod["node"]}
-    gangs = {name: pod for name, pod in workloads.items() if pod.profile.same and name not in begun}
-    workload_of = {pod["name"]: pod["workload"] for pod in pods}
-    members = [pod for pod in pods if pod["workload"] in gangs]
+    """One Pod for each gang of which none is bound, where the whole gang would find room (ADR-0025).
+
+    `workloads` and `pods` are all that there are: what is no gang, or has begun, takes room.
+    """
+    bound = [pod for pod in pods if pod["node"]]
+    begun = {pod["workload"] for pod in bound}
+    waiting = [
+        pod
+        for pod in pods
+        if not pod["node"] and pod["workload"] not in begun and workloads[pod["workload"]].profile.same
+    ]
+    if not waiting:
+        return []
+    workload_of = {pod["name"]: pod["workload"] for pod in waiting}
     firsts: dict[str, Binding] = {}
-    for pod, node in plan_bindings(gangs, members, nodes, label=""):
+    for pod, node in plan_bindings(workloads, [*bound, *waiting], nodes, label=""):
         firsts.setdefault(workload_of[pod], (pod, node))
     return list(firsts.values())
 
@@ -125,9 +135,17 @@ def _machine(node: Object) -> Machine:
 
 
 async def pre_bind(
-    workloads: Mapping[str, PodClass], pods: Callable[[], Iterable[Object]], nodes: Nodes, bind: Bind
+    workloads: Mapping[str, PodClass],
+    replicas: Mapping[str, int],
+    pods: Callable[[], Iterable[Object]],
+    nodes: Nodes,
+    bind: Bind,
 ) -> None:
-    """Bind until none of the workloads' Pods waits, or no more come down for a while."""
+    """Bind until every replica of the workloads that `replicas` names has a node, or no more get one for a while.
+
+    The bound Pods of all other `workloads` take room.
+    """
+    wanted = sum(replicas.values())
     loop = asyncio.get_running_loop()
     began = last_progress = loop.time()
     least = math.inf
@@ -135,13 +153,18 @@ async def pre_bind(
     bound: dict[str, str] = {}
 
     def seen() -> list[Object]:
-        return [pod if pod["node"] else pod | {"node": bound.get(pod["uid"], "")} for pod in pods()]
+        now = (pod if pod["node"] else pod | {"node": bound.get(pod["uid"], "")} for pod in pods())
+        return [pod for pod in now if pod["node"] or pod["workload"] in replicas]
+
+    def left() -> int:
+        """A Pod that does not exist yet is one that has no node."""
+        return wanted - sum(bool(pod["node"]) and pod["workload"] in replicas for pod in current)
 
     current = seen()
-    while (unbound := sum(not pod["node"] for pod in current)) and loop.time() - began < _LONGEST_SECONDS:
+    while (unbound := left()) > 0 and loop.time() - began < _LONGEST_SECONDS:
         if unbound < least:
             least, last_progress = unbound, loop.time()
-        patience = _LAST_TENTH_SECONDS if unbound < len(current) / 10 else _PLATEAU_SECONDS
+        patience = _LAST_TENTH_SECONDS if unbound < wanted / 10 else _PLATEAU_SECONDS
         if loop.time() - last_progress > patience:
             break
         uids = {pod["name"]: pod["uid"] for pod in current}

@@ -1,10 +1,13 @@
 """Where the run stands, as the runner tells it through the ConfigMap `scaletest-run` (design.md §4)."""
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 
 import structlog
 
+from bigfleet import daemon
 from bigfleet.kube import Informer, KubeClient, Object
 from bigfleet.kube.resources import CONFIG_MAPS
 
@@ -20,12 +23,25 @@ class RunWatch:
         self.soaking = asyncio.Event()
         # In Unix seconds; has a meaning while soaking.
         self.soak_start = 0.0
+        # Where the run stands has been looked at once.
+        self.known = asyncio.Event()
         self._on_soak_start = on_soak_start
+
+    @property
+    def soak_seconds(self) -> float:
+        """How long the soak has been on; minus infinity when it is not."""
+        return time.time() - self.soak_start if self.soaking.is_set() else -math.inf
 
     async def run(self, client: KubeClient, namespace: str) -> None:
         """Follow the ConfigMap for ever."""
         fields = f"metadata.name={CONFIG_MAP}"
-        await Informer(client, CONFIG_MAPS, namespace=namespace, fields=fields, on_change=self.on_change).run()
+        informer = Informer(client, CONFIG_MAPS, namespace=namespace, fields=fields, on_change=self.on_change)
+
+        async def look_once() -> None:
+            await informer.synced.wait()
+            self.known.set()
+
+        await daemon.forever(informer.run(), look_once())
 
     def on_change(self, _: Object | None, new: Object | None) -> None:
         data = (new or {}).get("data") or {}

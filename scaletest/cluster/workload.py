@@ -13,11 +13,19 @@ from bigfleet.operator import OperatorOptions
 from bigfleet.podcontroller import PodControllerOptions
 from bigfleet.security.renewal import Renewal
 from scaletest.cluster import load_driver, node_creator
-from scaletest.cluster.children import Children
+from scaletest.cluster.children import Children, NotInTime
 from scaletest.cluster.forks import Fork, fork_all
+from scaletest.cluster.health import Health
 from scaletest.cluster.load_driver import LoadDriverOptions
 from scaletest.cluster.markers import DEMAND_MARKER, FILL_MARKER, READY_MARKER
 from scaletest.cluster.node_creator import NodeCreatorOptions
+from scaletest.cluster.ports import (
+    HEALTH_PORT,
+    LOAD_DRIVER_PORT,
+    NODE_CREATOR_PORT,
+    OPERATOR_PORT,
+    POD_CONTROLLER_PORT,
+)
 from scaletest.model.draw import ordinal_of
 
 NODE_CREATOR = "node-creator"
@@ -25,10 +33,12 @@ POD_CONTROLLER = "pod-controller"
 LOAD_DRIVER = "load-driver"
 OPERATOR = "operator"
 
-OPERATOR_PORT = 8770
-LOAD_DRIVER_PORT = 8771
-POD_CONTROLLER_PORT = 8773
-NODE_CREATOR_PORT = 8775
+_PORTS = {
+    NODE_CREATOR: NODE_CREATOR_PORT,
+    POD_CONTROLLER: POD_CONTROLLER_PORT,
+    LOAD_DRIVER: LOAD_DRIVER_PORT,
+    OPERATOR: OPERATOR_PORT,
+}
 
 _APISERVER_SECONDS = 120
 _CACHES_SECONDS = 300
@@ -81,28 +91,48 @@ def fork_processes(options: WorkloadOptions) -> dict[str, Fork]:
     )
 
 
-async def serve(options: WorkloadOptions, processes: Mapping[str, Fork]) -> None:
-    """Let everything run until cancelled; ends with ChildDied when any process dies."""
+async def serve(
+    options: WorkloadOptions, processes: Mapping[str, Fork], demand_seconds: float = _DEMAND_SECONDS
+) -> None:
+    """Let everything run until cancelled; ends with ChildDied when any process dies.
+
+    The operator waits `demand_seconds` for the demand, and starts without the whole of it after that.
+    """
     demand_ready = options.shared_dir / DEMAND_MARKER
     # Of a former life of this container: the new load-driver vouches for the demand itself.
     demand_ready.unlink(missing_ok=True)
     async with Children() as children, aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
         for process in processes.values():
             await children.adopt(process)
-        api_ready = partial(_exists, options.shared_dir / READY_MARKER)
-        await children.until(api_ready, "container apiserver ready", _APISERVER_SECONDS)
-        processes[NODE_CREATOR].go()
-        processes[POD_CONTROLLER].go()
-        # The load-driver would outrun caches that are not filled yet.
-        for name, port in ((NODE_CREATOR, NODE_CREATOR_PORT), (POD_CONTROLLER, POD_CONTROLLER_PORT)):
-            url = f"http://{_address(options, port)}/readyz"
-            await children.until(partial(_answers, http, url), f"{name} ready", _CACHES_SECONDS)
-        processes[LOAD_DRIVER].go()
-        # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus (ADR-0036).
-        await children.until(partial(_exists, demand_ready), "demand built", _DEMAND_SECONDS)
-        processes[OPERATOR].go()
-        log.info("all processes run", cluster=options.cluster_id)
-        await children.until_death()
+        health = Health(http)
+        probed = await health.serve(_address(options, HEALTH_PORT))
+
+        def go(name: str) -> None:
+            processes[name].go()
+            health.started(name, _address(options, _PORTS[name]))
+
+        try:
+            api_ready = partial(_exists, options.shared_dir / READY_MARKER)
+            await children.until(api_ready, "container apiserver ready", _APISERVER_SECONDS)
+            go(NODE_CREATOR)
+            go(POD_CONTROLLER)
+            # The load-driver would outrun caches that are not filled yet.
+            for name in (NODE_CREATOR, POD_CONTROLLER):
+                url = f"http://{_address(options, _PORTS[name])}/readyz"
+                await children.until(partial(_answers, http, url), f"{name} ready", _CACHES_SECONDS)
+            # Ready is never filled: the operator starts only when the demand is built.
+            health.ready = True
+            go(LOAD_DRIVER)
+            # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus (ADR-0036).
+            try:
+                await children.until(partial(_exists, demand_ready), "demand built", demand_seconds)
+            except NotInTime as late:
+                log.warning("the operator starts without the whole demand", reason=late.message)
+            go(OPERATOR)
+            log.info("all processes run", cluster=options.cluster_id)
+            await children.until_death()
+        finally:
+            await probed.cleanup()
 
 
 def node_creator_options(options: WorkloadOptions) -> NodeCreatorOptions:

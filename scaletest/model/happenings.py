@@ -3,14 +3,19 @@
 The load-driver carries it out and the simulator plays it, so a prediction is about the very workloads of the run.
 """
 
+import math
 import random
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scaletest.model.catalog import Archetype
 from scaletest.model.draw import Workload, cluster_id, draw_demand, takes_part
 from scaletest.model.loadprofile import LoadProfile
 from scaletest.model.profile import Burst
+
+BEFORE_THE_SOAK = -math.inf
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,46 @@ class Happening:
     deleted: tuple[Workload, ...] = ()
 
 
+class Course:
+    """What one cluster is asked for at every moment, so that whoever comes late knows what is due now."""
+
+    def __init__(self, load: LoadProfile, ordinal: int) -> None:
+        self.fill = _fill(load, ordinal)
+        self.surplus = surplus(load, ordinal)
+        self.happenings = happenings(load, ordinal)
+        here = {workload.name: workload for workload in (*self.fill, *self.surplus)}
+        # Every workload that there is at any time.
+        self.all = dict(here)
+        self._times = [BEFORE_THE_SOAK]
+        self._due: list[Mapping[str, Workload]] = [here]
+        for happening in self.happenings:
+            gone = {workload.name for workload in happening.deleted}
+            created = {workload.name: workload for workload in happening.created}
+            here = {name: workload for name, workload in here.items() if name not in gone} | created
+            self.all |= created
+            self._times.append(happening.at_seconds)
+            self._due.append(here)
+        self._pods = [_pods_by_archetype(due.values()) for due in self._due]
+
+    def due(self, at_seconds: float) -> Mapping[str, Workload]:
+        """By name, what should be there so long after soak start. What came and went before is left out."""
+        return self._due[self._period(at_seconds)]
+
+    def pods_due(self, archetype: str, at_seconds: float) -> int:
+        """Pods of one archetype that should be there then."""
+        return self._pods[self._period(at_seconds)][archetype]
+
+    def _period(self, at_seconds: float) -> int:
+        return bisect_right(self._times, at_seconds) - 1
+
+
+def _pods_by_archetype(workloads: Iterable[Workload]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for workload in workloads:
+        counts[workload.archetype.name] += workload.replicas
+    return counts
+
+
 def happenings(load: LoadProfile, ordinal: int) -> list[Happening]:
     """Everything that happens to a cluster's demand by plan, in order."""
     bursts = (one for burst in load.bursts if takes_part(burst, ordinal) for one in _burst(load, burst, ordinal))
@@ -31,11 +76,14 @@ def happenings(load: LoadProfile, ordinal: int) -> list[Happening]:
 
 def surplus(load: LoadProfile, ordinal: int) -> list[Workload]:
     """What an open loop asks for beyond the target: demand that nothing was seeded for."""
-    return _more(load, ordinal, load.open_loop_demand_multiplier, "surplus")
+    return _more(load, ordinal, round(load.target * (load.open_loop_demand_multiplier - 1)), "surplus")
 
 
-def _more(load: LoadProfile, ordinal: int, level: float, stream: str) -> list[Workload]:
-    pods = round(load.target * (level - 1))
+def _fill(load: LoadProfile, ordinal: int) -> list[Workload]:
+    return list(draw_demand(load.archetypes, load.target, load.seed, ordinal).workloads())
+
+
+def _more(load: LoadProfile, ordinal: int, pods: int, stream: str) -> list[Workload]:
     return list(draw_demand(load.archetypes, pods, load.seed, ordinal, stream).workloads()) if pods > 0 else []
 
 
@@ -44,10 +92,10 @@ def _levels(load: LoadProfile, ordinal: int) -> Iterator[Happening]:
     steps += [(step.at_seconds, step.target_multiplier) for step in load.demand_steps]
     if not steps:
         return
-    drawn = list(draw_demand(load.archetypes, load.target, load.seed, ordinal).workloads())
-    here = {workload.name: workload for workload in drawn}
+    before = [*_fill(load, ordinal), *surplus(load, ordinal)]
+    here = {workload.name: workload for workload in before}
     for at_seconds, level in sorted(steps):
-        wanted = {workload.name: workload for workload in _at_level(load, ordinal, drawn, level)}
+        wanted = {workload.name: workload for workload in _at_level(load, ordinal, before, level)}
         yield Happening(
             at_seconds,
             f"demand at {level:.0%}",
@@ -57,17 +105,24 @@ def _levels(load: LoadProfile, ordinal: int) -> Iterator[Happening]:
         here = wanted
 
 
-def _at_level(load: LoadProfile, ordinal: int, drawn: Sequence[Workload], level: float) -> list[Workload]:
-    """Downwards the largest workloads go first, as long as the level is not undershot; upwards more are drawn."""
-    if level >= 1:
-        return [*drawn, *_more(load, ordinal, level, f"at-{level:g}".replace(".", "-"))]
-    surplus_pods = sum(workload.replicas for workload in drawn) - round(load.target * level)
-    gone: set[str] = set()
-    for workload in sorted(drawn, key=lambda one: (-one.replicas, one.name)):
-        if workload.replicas <= surplus_pods:
-            surplus_pods -= workload.replicas
-            gone.add(workload.name)
-    return [workload for workload in drawn if workload.name not in gone]
+def _at_level(load: LoadProfile, ordinal: int, before: Sequence[Workload], level: float) -> list[Workload]:
+    """Of what there was before the soak the largest go first, until the level is not exceeded; upwards more are drawn.
+
+    The last one to go is the smallest that does: a workload of hundreds would take the demand far below the level.
+    """
+    too_many = sum(workload.replicas for workload in before) - round(load.target * level)
+    if too_many <= 0:
+        return [*before, *_more(load, ordinal, -too_many, f"at-{level:g}".replace(".", "-"))]
+    kept: list[Workload] = []
+    for workload in sorted(before, key=lambda one: (-one.replicas, one.name)):
+        if workload.replicas <= too_many:
+            too_many -= workload.replicas
+        else:
+            kept.append(workload)
+    if too_many:
+        kept.pop()
+    names = {workload.name for workload in kept}
+    return [workload for workload in before if workload.name in names]
 
 
 def _burst(load: LoadProfile, burst: Burst, ordinal: int) -> Iterator[Happening]:

@@ -111,11 +111,11 @@ class Plan:
             [(step.at_seconds, step.target_multiplier) for step in load.demand_steps]
             + [(step.at_seconds, step.target_multiplier) for step in load.scale_downs]
         )
-        lowest = 1.0
+        lowest = max(1.0, load.open_loop_demand_multiplier)
         for at_seconds, level in steps:
             if at_seconds <= self.soak_seconds:
                 lowest = level if at_seconds <= start else min(lowest, level)
-        return lowest * max(1.0, load.open_loop_demand_multiplier)
+        return lowest
 
     @property
     def expected(self) -> dict[Cause, int]:

@@ -111,11 +111,7 @@ class HostApi:
 
     async def ready_pods(self, component: str) -> int:
         """How many pods of a component are Ready."""
-        return sum(
-            1
-            for pod in await self.pods()
-            if pod.metadata.labels.get("app.kubernetes.io/component") == component and is_ready(pod)
-        )
+        return sum(1 for pod in await self.pods() if component_of(pod) == component and is_ready(pod))
 
     async def pod_ip(self, name: str) -> str:
         pod = await self._call(self._core.read_namespaced_pod, name, self.namespace)
@@ -232,6 +228,11 @@ def _message(error: ApiException) -> str:
         return str(json.loads(error.body or "")["message"])
     except (TypeError, ValueError, KeyError):
         return str(error.reason)
+
+
+def component_of(pod: Any) -> str:
+    """Which part of a run it is; empty for what is none."""
+    return str((pod.metadata.labels or {}).get("app.kubernetes.io/component", ""))
 
 
 def is_ready(pod: Any) -> bool:

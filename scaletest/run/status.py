@@ -14,7 +14,7 @@ from scaletest.host.owners import Owner
 from scaletest.host.registry import Host
 from scaletest.run.contexts import ContextStage
 from scaletest.run.ground import runner_dir
-from scaletest.run.hostapi import HostApi, is_ready
+from scaletest.run.hostapi import HostApi, component_of, is_ready
 from scaletest.run.names import PROMETHEUS_POD, PROMETHEUS_PORT
 
 
@@ -69,7 +69,7 @@ class Standing:
 
     def clusters(self) -> list[str]:
         """The KWOK clusters' names."""
-        names = [pod.metadata.name for pod in self.pods or [] if _component(pod) == "kwok-cluster"]
+        names = [pod.metadata.name for pod in self.pods or [] if component_of(pod) == "kwok-cluster"]
         return sorted(names, key=lambda name: (len(name), name))
 
 
@@ -136,7 +136,3 @@ async def _pods(kubeconfig: Path, namespace: str, run_id: str, scratch: Path) ->
         return await (api.pods() if run_id else api.all_pods())
     except (ScaletestError, ApiException, OSError):
         return None
-
-
-def _component(pod: Any) -> str:
-    return str((pod.metadata.labels or {}).get("app.kubernetes.io/component", ""))

@@ -1,4 +1,8 @@
-"""`up`: build a stage and leave it. If that fails, or is interrupted, keep the logs and leave nothing."""
+"""`up`: build a stage, wait until its demand is bound, and leave it.
+
+If it can't be built, or is interrupted, keep the logs and leave nothing. A demand that does not come leaves the stage
+up, for whoever wants to see why.
+"""
 
 import asyncio
 import math
@@ -6,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from scaletest.errors import Interrupted, Leftovers, ScaletestError
+from scaletest.errors import HostError, Interrupted, Leftovers, NotSteady, ScaletestError
 from scaletest.run.blame import merged
 from scaletest.run.evidence import keep_logs, write_values
+from scaletest.run.filling import Asked, await_fill, look_from
 from scaletest.run.ground import Ground, while_it_stands
+from scaletest.run.hostapi import HostApi
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
 from scaletest.run.stage import Stage, StageOptions
@@ -47,11 +53,14 @@ class Up:
         self.interrupt = Interrupts(partial(journal.say, "stop"), "tearing down")
 
     async def execute(self) -> None:
-        """Returns with every pod Ready, and the stage somebody else's to remove."""
+        """Returns with every Pod of the demand bound, and the stage somebody else's to remove.
+
+        Raises NotSteady if the stage is up and its demand is not.
+        """
         self.interrupt.guard()
         try:
             try:
-                await self._build()
+                missing = await self._build()
             except asyncio.CancelledError:
                 self.interrupt.absorb()
                 await self._tear_down()
@@ -64,14 +73,17 @@ class Up:
             self.interrupt.absorb()
             await self._stage.force_down()
             raise Interrupted("interrupted twice") from None
+        if missing:
+            raise NotSteady(f"the stage is up, but its demand is not: {missing}", hint="bigfleetctl why says why")
 
-    async def _build(self) -> None:
+    async def _build(self) -> str:
         write_values(self._output / "rendered-values.yaml", self._stage.values)
         await self._stage.check_chart()
         ground = await self._stage.take_ground()
-        await while_it_stands(ground, self._build_on(ground))
+        return await while_it_stands(ground, self._build_on(ground))
 
-    async def _build_on(self, ground: Ground) -> None:
+    async def _build_on(self, ground: Ground) -> str:
+        """What of the demand is missing; empty when nothing is."""
         try:
             api = await self._stage.install()
         except ScaletestError:
@@ -79,7 +91,23 @@ class Up:
                 await keep_logs(self._stage.api, self._output / "logs", self._journal)
             raise
         await api.set_phase("settle")
+        missing = await self._await_demand(ground, api)
         await self._stage.keep()
+        return missing
+
+    async def _await_demand(self, ground: Ground, api: HostApi) -> str:
+        asked = Asked.of(self._stage.values)
+        if not asked.pods:
+            return ""
+        try:
+            look = await look_from(ground, api, self._stage.values)
+        except HostError as error:
+            self._journal.say("demand", error.message)
+            look = None
+        if look is None:
+            self._journal.say("demand", "it can't be seen from here: not waiting for its Pods")
+            return ""
+        return await await_fill(asked, look, partial(self._journal.say, "demand"))
 
     async def _tear_down(self) -> None:
         if self._stage.ground:

@@ -36,7 +36,7 @@ TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 CLUSTER = "kwok-cluster-0"
 READY_SECONDS = 1200  # a large demand is built before the operator starts
 _CONTROL_PLANE_PORT = 8776
-_PROBED = (_CONTROL_PLANE_PORT, 8775)
+_PROBED = (_CONTROL_PLANE_PORT, 8777)
 _WORKERS = (8770, 8771, 8773, 8775)
 # No demand at all: the operator starts at once.
 _PROFILE = {

@@ -6,6 +6,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 INTERRUPTED = 130
 _BEGAN = time.monotonic()
@@ -33,17 +36,17 @@ async def within(seconds: float, what: str, state: Callable[[], str] = lambda: "
         raise TooSlow(f"{what}: not within {seconds:g} s{reached}") from None
 
 
-def run(measure: Callable[[], Awaitable[None]]) -> None:
+def run(measure: Callable[[], Awaitable[T]]) -> T:
     """Run it to its end. SIGTERM and Ctrl-C cancel it, so that it can take away what it started."""
 
-    async def until_signalled() -> None:
+    async def until_signalled() -> T:
         task = asyncio.ensure_future(measure())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        await task
+        return await task
 
     try:
-        asyncio.run(until_signalled())
+        return asyncio.run(until_signalled())
     except asyncio.CancelledError:
         say("interrupted; what was started has been ended")
         sys.exit(INTERRUPTED)

@@ -4,22 +4,17 @@ import asyncio
 import os
 import signal
 import ssl
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
-from bigfleet.kube import KubeClient, KubeConfig, NotFound, Resource
+from bigfleet.kube import KubeClient, NotFound, Resource
 from bigfleet.kube.resources import (
     CAPACITY_REQUESTS,
     CONFIG_MAPS,
@@ -29,110 +24,23 @@ from bigfleet.kube.resources import (
     STATEFUL_SETS,
     UPCOMING_NODES,
 )
-from scaletest import toolchain
 from scaletest.cluster.exposition import read_samples
-from scaletest.cluster.load_driver import LoadDriver, LoadDriverOptions
+from scaletest.cluster.load_driver import LoadDriver
 from scaletest.cluster.manifests import STATE_LABEL, WORKLOAD_LABEL
 from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
-from scaletest.cluster.polling import poll
-from scaletest.model.catalog import Archetype, Size
+from scaletest.cluster.ports import HEALTH_PORT
 from scaletest.model.loadprofile import LoadProfile
 from scaletest.model.profile import Burst, DemandMode, DemandStep, ScaleDown
-from tests.loopback import own_addresses
+from tests.integration import kwok_containers
+from tests.integration.kwok_containers import PROCESSES, Container, running, start, start_workload, stop
+from tests.integration.load_drivers import archetype, ask_for, load_driver
 from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
 
-PROCESSES = ("etcd", "kube-apiserver", "kwok", "kube-controller-manager", "kube-scheduler")
-READY_SECONDS = 60
 LEASES = Resource("leases", "coordination.k8s.io")
 
-
-@dataclass(frozen=True)
-class Container:
-    """A supervisor that runs as it would in its container."""
-
-    process: "subprocess.Popen[bytes]"
-    pod_ip: str
-    shared_dir: Path
-    log: Path
-
-    @property
-    def config(self) -> KubeConfig:
-        return KubeConfig.from_file(self.shared_dir / "admin.kubeconfig")
-
-    @property
-    def marker(self) -> Path:
-        return self.shared_dir / "apiserver-ready"
-
-    @property
-    def metrics_url(self) -> str:
-        return f"http://{self.pod_ip}:8776"
-
-    def children(self) -> list[int]:
-        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in listed.split()]
-
-    async def until_ready(self) -> None:
-        async def ready() -> bool:
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            return self.marker.exists()
-
-        async with asyncio.timeout(READY_SECONDS):
-            await poll(ready)
-
-    async def exit_code(self, seconds: float = 20) -> int:
-        return await asyncio.to_thread(self.process.wait, seconds)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tools() -> Iterator[None]:
-    """The real binaries, where the supervisors look for them."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("SCALETEST_TOOLS", str(asyncio.run(toolchain.ensure(PROCESSES)).bin_dir))
-        yield
-
-
-def launch(command: str, shared_dir: Path, pod_ip: str, log: Path, **flags: object) -> Container:
-    """Start a process of `scaletest-cluster`; its output goes to `log`."""
-    flags |= {"pod_ip": pod_ip, "shared_dir": shared_dir}
-    rendered = [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in flags.items()]
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "scaletest.cluster.cli", command, *rendered], stdout=output, stderr=output
-        )
-    return Container(process, pod_ip, shared_dir, log)
-
-
-def start(shared_dir: Path, pod_ip: str, **flags: object) -> Container:
-    log = shared_dir.with_suffix(".log")
-    return launch("control-plane", shared_dir, pod_ip, log, metrics_addr=f"{pod_ip}:8776", **flags)
-
-
-def start_workload(shared_dir: Path, pod_ip: str, directory: Path, pods: int) -> Container:
-    """Container `workload` with this much demand, and neither a shard nor a provider."""
-    archetype = {"name": "batch", "instanceTypes": ["c6i"], "zones": ["zone-b"], "sizes": [{"resources": {"cpu": "1"}}]}
-    profile = directory / "profile.yaml"
-    profile.write_text(yaml.safe_dump({"target": pods, "archetypes": [archetype]}))
-    return launch(
-        "workload",
-        shared_dir,
-        pod_ip,
-        directory / "workload.log",
-        cluster_id="kwok-cluster-1",
-        shard_addrs=f"{pod_ip}:7780",  # nobody there: an operator keeps dialling
-        provider_addr=f"{pod_ip}:7800",
-        plaintext=True,
-        load_profile=profile,
-    )
-
-
-def stop(container: Container) -> None:
-    container.process.terminate()
-    try:
-        container.process.wait(20)
-    finally:
-        container.process.kill()
+tools, addresses, client = kwok_containers.tools, kwok_containers.addresses, kwok_containers.client
 
 
 def program_of(pid: int) -> str:
@@ -151,12 +59,6 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def addresses() -> Iterator[tuple[str, str]]:
-    with own_addresses() as both:
-        yield both
-
-
-@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, addresses: tuple[str, str]) -> Iterator[Container]:
     started = start(tmp_path_factory.mktemp("cluster") / "shared", addresses[0])
     try:
@@ -164,34 +66,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, addresses: tuple[str, str]
         yield started
     finally:
         stop(started)
-
-
-@pytest.fixture
-async def client(cluster: Container) -> AsyncIterator[KubeClient]:
-    """A client of the cluster; what its test made is gone afterwards."""
-    async with KubeClient(cluster.config) as kube:
-        yield kube
-
-        async def is_empty() -> bool:
-            # By force: the Pods of a lost Node wait a minute for their garbage collector.
-            await kube.raw("DELETE", PODS.path("default"), params={"gracePeriodSeconds": "0"})
-            return not (await kube.list(PODS))[0]
-
-        for resource in (DEPLOYMENTS, STATEFUL_SETS, CAPACITY_REQUESTS):
-            await kube.raw("DELETE", resource.path("default"))
-        await eventually(is_empty)
-        for resource in (UPCOMING_NODES, NODES):
-            await kube.raw("DELETE", resource.path())
-
-
-@asynccontextmanager
-async def running(work: Awaitable[None]) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def status_of(url: str, context: ssl.SSLContext | bool) -> int:
@@ -281,7 +155,7 @@ async def test_machines_become_ready_nodes_and_their_pods_run(cluster: Container
     async with running(creator.run()):
         await eventually(all_run)
         node = await client.get(NODES, "fake-a")
-        assert node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        assert node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "1100"}
         assert node["metadata"]["labels"].items() >= {"pool": "test", "kubernetes.io/hostname": "fake-a"}.items()
         pods, _ = await client.list(PODS, "default", labels="app=web")
         assert {condition["type"] for condition in pods[0]["status"]["conditions"]} >= {"PodScheduled", "Ready"}
@@ -342,21 +216,12 @@ async def test_a_pod_that_kwok_sees_before_its_node_runs_all_the_same(client: Ku
     await eventually(partial(runs, "early"))
 
 
-def archetype(name: str, **fields: Any) -> Archetype:
-    size = Size(resources={"cpu": "100m"})
-    return Archetype(name=name, instance_types=("m6i.large",), zones=("zone-a",), sizes=(size,), **fields)
-
-
 def load_driver_of_six(
     client: KubeClient, ready_file: Path, mode: DemandMode = "pod", **changes: Any
 ) -> tuple[LoadDriver, Callable[[str], float]]:
-    """A load-driver that asks for six small replicas, and a look at its metrics."""
+    """One that asks for six small replicas."""
     fields = {"target": 6, "mode": mode, "churn_per_minute": 30, "archetypes": (archetype("web"),)} | changes
-    profile = LoadProfile(**fields)
-    unused, bound_file = Path("unused"), ready_file.with_name("first-fill-bound")
-    options = LoadDriverOptions("kwok-cluster-0", unused, "", unused, ready_file, bound_file)
-    registry = CollectorRegistry()
-    return LoadDriver(client, profile, options, registry), lambda name: registry.get_sample_value(name) or 0.0
+    return load_driver(client, ready_file, LoadProfile(**fields))
 
 
 async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
@@ -387,7 +252,7 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
         await eventually(pods_exist)
         assert read("scaletest_loadgen_cr_target") == 6
         assert read("scaletest_loadgen_cr_active") == 0 and not ready_file.exists()
-        await ask_for_six(client)
+        await ask_for(client, 6)
         await eventually(demand_ready)
         assert read("scaletest_loadgen_cr_active") == 6
         assert read("scaletest_loadgen_cr_deleted_total") == 0
@@ -396,14 +261,6 @@ async def test_the_load_driver_builds_the_demand_and_churns_only_in_the_soak(
         await eventually(has_churned)
         await eventually(rebound)
         assert read("scaletest_loadgen_anchors_bound_total") == 0
-
-
-async def ask_for_six(client: KubeClient) -> None:
-    """As the pod-controller would."""
-    for index in range(6):
-        request = {"spec": {"priority": 0, "resources": {"cpu": "100m"}}, "metadata": {"name": f"cr-{index}"}}
-        kind = {"apiVersion": CAPACITY_REQUESTS.api_version, "kind": "CapacityRequest"}
-        await client.create(CAPACITY_REQUESTS, kind | request, "default")
 
 
 @pytest.mark.parametrize("mode", ["pod", "cr"])
@@ -429,12 +286,12 @@ async def test_demand_moves_in_the_soak_as_it_was_planned(client: KubeClient, tm
     async with running(driver.run()):
         await eventually(lambda: read("scaletest_loadgen_cr_created_total") > 0)
         if mode == "pod":
-            await ask_for_six(client)
+            await ask_for(client, 6)
         await eventually(lambda: read("scaletest_loadgen_steady_state"))
         assert read("scaletest_loadgen_cr_target") == 9, "six, and half as many that nothing was seeded for"
         driver.run_watch.on_change(None, {"data": {"phase": "soak", "soakStart": str(time.time())}})
         await eventually(lambda: read("scaletest_loadgen_demand_changes_total") == 3)
-        assert read("scaletest_loadgen_cr_target") == 9, "half of the six, the surplus, and a burst that never drains"
+        assert read("scaletest_loadgen_cr_target") == 6, "half of the six, and a burst that never drains"
         await eventually(all_there)
     if mode == "pod":
         [burst], _ = await client.list(STATEFUL_SETS, "default")
@@ -480,11 +337,27 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
         assert len(requests) == 20
         children = workload.children()
         assert len(children) == 4
+        await _one_that_hangs_is_found_out(workload)
         workload.process.terminate()
         assert await workload.exit_code() == 0
         assert not any(is_alive(pid) for pid in children)
     finally:
         stop(workload)
+
+
+async def _one_that_hangs_is_found_out(workload: Container) -> None:
+    url = f"http://{workload.pod_ip}:{HEALTH_PORT}"
+
+    async def is_ready() -> bool:
+        return await status_of(f"{url}/readyz", True) == 200
+
+    await eventually(is_ready)
+    for pid in workload.children():
+        os.kill(pid, signal.SIGSTOP)
+        assert not await is_ready()
+        assert await status_of(f"{url}/healthz", True) == 200, "it may only be busy"
+        os.kill(pid, signal.SIGCONT)
+        await eventually(is_ready)
 
 
 async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(

@@ -20,7 +20,7 @@ _AT_ONCE = 2
 
 
 async def stop_node_creator(live: LiveRun) -> None:
-    """As soon as its pod is Ready, which it answers for itself: moments later the small demand has its Nodes."""
+    """As soon as its pod is Ready, for which it has to answer: moments later the small demand has its Nodes."""
     await live.reached("install")
     while await _kubectl(live, "wait", "pod/kwok-cluster-0", "--for=condition=Ready", "--timeout=60s") != 0:
         await asyncio.sleep(0.2)  # the pod does not exist yet

@@ -72,6 +72,18 @@ def test_every_pod_is_ready(stage: Stage) -> None:
     assert stage.status()["ownerPid"] is None
 
 
+def test_every_pod_of_the_demand_was_bound_when_up_returned(stage: Stage) -> None:
+    async def pods(ordinal: int) -> list[dict[str, Any]]:
+        kubeconfig = (await stage.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip()
+        return list(json.loads(await stage.kubectl(kubeconfig, "-n", "default", "get", "pods", "-o", "json"))["items"])
+
+    nodes = [pod["spec"].get("nodeName") for ordinal in range(2) for pod in asyncio.run(pods(ordinal))]
+    assert len(nodes) == 80
+    assert all(nodes)
+    said = [json.loads(line) for line in (stage.output / "events.jsonl").read_text().splitlines()]
+    assert "80 Pods are bound" in [event["message"] for event in said if event["phase"] == "demand"]
+
+
 def test_logs_can_be_read(stage: Stage) -> None:
     kubeconfig = stage.status()["kubeconfig"]
     log = asyncio.run(stage.kubectl(kubeconfig, "-n", NAMESPACE, "logs", "kwok-cluster-0", "-c", "apiserver"))

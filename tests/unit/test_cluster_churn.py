@@ -1,14 +1,17 @@
 """Pods leave at the asked rate, and only during the soak."""
 
 import asyncio
-from collections.abc import Sequence
-from itertools import islice
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice, repeat
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scaletest.cluster.churn import Churn, churn_per_second, churn_per_tick
+from scaletest.cluster.churn import Churn, ageing_per_tick, churn_per_second, churn_per_tick
+from scaletest.cluster.run_watch import RunWatch
 from scaletest.model.catalog import Archetype, Size
 from scaletest.model.loadprofile import LoadProfile
 
@@ -27,20 +30,24 @@ def profile(
 
 
 class Pods:
-    """A thousand Pods that are recreated at once; says when `count` have been deleted."""
+    """A thousand Pods that are recreated at once, or not all of them; says when `count` have been deleted."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, alive: Iterator[int] | None = None) -> None:
         self.deleted: list[str] = []
+        # How many went in each second of the loop's clock.
+        self.seconds: Counter[int] = Counter()
         self.asked: set[str | None] = set()
         self.enough = asyncio.Event()
         self._count = count
+        self._alive = alive or repeat(1000)
 
     def candidates(self, archetype: str | None) -> Sequence[str]:
         self.asked.add(archetype)
-        return [f"pod-{index}" for index in range(1000)]
+        return [f"pod-{index}" for index in range(next(self._alive))]
 
     async def delete(self, name: str) -> None:
         self.deleted.append(name)
+        self.seconds[int(asyncio.get_running_loop().time())] += 1
         if len(self.deleted) >= self._count:
             self.enough.set()
 
@@ -78,11 +85,21 @@ def test_the_same_seed_gives_the_same_seconds() -> None:
     assert ticks(load, 50) == ticks(load, 50) != ticks(load, 50, seed=2)
 
 
-async def delete_some(load: LoadProfile, count: int) -> tuple[Pods, float]:
-    pods, soaking = Pods(count), asyncio.Event()
-    task = asyncio.ensure_future(Churn(load, 0, pods.candidates, pods.delete).run(soaking))
+def soak(seconds_ago: float = 0.0) -> dict[str, Any]:
+    """What the runner says when a soak began so long ago."""
+    return {"data": {"phase": "soak", "soakStart": str(time.time() - seconds_ago)}}
+
+
+def pods_due(_archetype: str, _at_seconds: float) -> int:
+    return 1000
+
+
+async def delete_some(load: LoadProfile, count: int, alive: Iterator[int] | None = None) -> tuple[Pods, float]:
+    pods, watch = Pods(count, alive), RunWatch()
+    task = asyncio.ensure_future(Churn(load, 0, pods_due, pods.candidates, pods.delete).run(watch))
+    await asyncio.sleep(0)
     started = asyncio.get_running_loop().time()
-    soaking.set()
+    watch.on_change(None, soak())
     async with asyncio.timeout(30):
         await pods.enough.wait()
     task.cancel()
@@ -105,14 +122,73 @@ async def test_the_same_seed_picks_the_same_pods_and_another_one_does_not() -> N
     assert first.deleted[:20] == again.deleted[:20] != other.deleted[:20]
 
 
+class HurriedLoop(asyncio.SelectorEventLoop):
+    """Its clock starts at zero and jumps to the next thing to do: no second takes a second."""
+
+    _now = 0.0
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
+            self._now = max(self._now, self._scheduled[0]._when)  # type: ignore[attr-defined]
+        super()._run_once()  # type: ignore[misc]
+
+
+def per_second(
+    load: LoadProfile, seconds: int, alive: Iterator[int] | None = None, *, soaking_for: float | None = None
+) -> list[int]:
+    """How many Pods leave in each second; the soak begins when we do, or has been on for a while."""
+
+    async def live() -> list[int]:
+        pods, watch = Pods(10**9, alive), RunWatch()
+        if soaking_for is not None:
+            watch.on_change(None, soak(soaking_for))
+        task = asyncio.ensure_future(Churn(load, 0, pods_due, pods.candidates, pods.delete).run(watch))
+        await asyncio.sleep(0)
+        watch.on_change(None, soak())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return [pods.seconds[second] for second in range(seconds)]
+
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        return runner.run(live())
+
+
+def test_the_schedule_is_the_seeds_whatever_lives_at_the_moment() -> None:
+    load = profile(churn_per_minute=0.06, micro_burst_rate_per_minute=6, mean_lifetime_seconds=300)
+    crowd = per_second(load, 60)
+    assert sum(crowd) > 200
+    assert per_second(load, 60, cycle((1, 1000, 7))) == crowd
+    assert per_second(load.model_copy(update={"seed": 2}), 60) != crowd
+
+
+def test_a_process_that_starts_in_the_soak_goes_on_with_the_schedule() -> None:
+    load = profile(churn_per_minute=0.06, mean_lifetime_seconds=300)
+    whole = per_second(load, 60)
+    # The second in which it starts had begun; what is left of it is let be.
+    assert per_second(load, 20, soaking_for=40) == [0, *whole[41:60]]
+
+
+def test_ageing_follows_the_demand_that_is_due() -> None:
+    archetype = profile(mean_lifetime_seconds=10).archetypes[0]
+    numbers = ageing_per_tick(archetype, lambda _, at: 1000 if at < 100 else 0, np.random.default_rng(1))
+    first, then = list(islice(numbers, 100)), list(islice(numbers, 50))
+    assert sum(first) / 100 == pytest.approx(100, rel=0.05)
+    assert set(then) == {0}
+
+
 async def test_archetypes_of_finite_life_lose_pods_of_their_own() -> None:
     pods, _ = await delete_some(profile(mean_lifetime_seconds=10), 10)
     assert pods.asked == {"web"}
 
 
 async def test_nothing_leaves_before_the_soak() -> None:
-    pods, soaking = Pods(1), asyncio.Event()
-    task = asyncio.ensure_future(Churn(profile(churn_per_minute=500), 0, pods.candidates, pods.delete).run(soaking))
+    pods = Pods(1)
+    churn = Churn(profile(churn_per_minute=500), 0, pods_due, pods.candidates, pods.delete)
+    task = asyncio.ensure_future(churn.run(RunWatch()))
     for _ in range(20):
         await asyncio.sleep(0)
     assert pods.deleted == [] and pods.asked == set()

@@ -5,12 +5,9 @@ import statistics
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import grpc
-
-from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
-from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
 from scaletest.cluster.node_creator import boot_delay_seconds, node_of
 from scaletest.cluster.phone_home import PhoneHome
+from tests.phones import Listener, listening
 
 
 def test_a_node_offers_what_its_upcoming_node_promised() -> None:
@@ -19,7 +16,7 @@ def test_a_node_offers_what_its_upcoming_node_promised() -> None:
     node = node_of("m-1", {"spec": spec})
     assert node["metadata"] == {"name": "fake-m-1", "labels": {"zone": "a", "kubernetes.io/hostname": "fake-m-1"}}
     assert node["spec"]["taints"] == [taint]
-    assert node["status"]["capacity"] == node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    assert node["status"]["capacity"] == node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "1100"}
 
 
 def test_a_promised_number_of_pods_is_kept() -> None:
@@ -38,45 +35,18 @@ def test_no_boot_delay_can_be_asked_for() -> None:
     assert boot_delay_seconds("machine", 0, 0) == 0.0
 
 
-class Provider(PhoneHomeServicer):
-    """Keeps the frames of every stream, and hangs up when told to."""
-
-    def __init__(self) -> None:
-        self.frames: asyncio.Queue[ReadyReport] = asyncio.Queue()
-        self.hang_up = asyncio.Event()
-
-    async def Report(self, requests: AsyncIterator[ReadyReport], context: grpc.aio.ServicerContext) -> ReportClosed:  # type: ignore[type-arg]  # noqa: N802
-        async def read() -> None:
-            async for frame in requests:
-                self.frames.put_nowait(frame)
-
-        reading = asyncio.ensure_future(read())
-        await self.hang_up.wait()
-        self.hang_up.clear()
-        reading.cancel()
-        return ReportClosed()
-
-    async def next(self) -> ReadyReport:
-        async with asyncio.timeout(10):
-            return await self.frames.get()
-
-
 @asynccontextmanager
-async def reporting(full_seconds: float = 60) -> AsyncIterator[tuple[Provider, PhoneHome]]:
-    provider, server = Provider(), grpc.aio.server()
-    add_PhoneHomeServicer_to_server(provider, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    phone = PhoneHome("kwok-cluster-0", f"127.0.0.1:{port}", None, full_seconds=full_seconds)
-    phone.note("m-2", True)
-    phone.note("m-1", True)
-    task = asyncio.ensure_future(phone.run())
-    try:
-        yield provider, phone
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await server.stop(None)
+async def reporting(full_seconds: float = 60) -> AsyncIterator[tuple[Listener, PhoneHome]]:
+    async with listening() as (provider, address):
+        phone = PhoneHome("kwok-cluster-0", address, None, full_seconds=full_seconds)
+        phone.note("m-2", True)
+        phone.note("m-1", True)
+        task = asyncio.ensure_future(phone.run())
+        try:
+            yield provider, phone
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_the_whole_ready_set_comes_first_and_changes_follow() -> None:

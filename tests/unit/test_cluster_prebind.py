@@ -130,12 +130,31 @@ def test_a_hard_spread_is_even_over_zones_and_counts_what_is_there() -> None:
     assert Counter(places.values()) == {"a": 1, "b": 3}
 
 
-def test_one_pod_anchors_a_gang_that_has_none_bound() -> None:
+def anchored(workloads: list[Workload], there: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> dict[str, str]:
+    """Gang → the node of its anchor."""
+    anchors = plan_anchors({one.name: pods_of(one) for one in workloads}, there, nodes)
+    return {pod.rpartition("-")[0]: place for pod, place in anchors}
+
+
+def test_one_pod_anchors_a_gang_that_has_none_bound_where_there_is_room() -> None:
     first, second = (workload(name, 2, cpu="4", gang=GANG) for name in ("s", "t"))
-    nodes = [node(f"n{index}", rack="r1") for index in range(5)]
-    classes = {one.name: pods_of(one) for one in (first, second)}
-    anchors = plan_anchors(classes, pods(first, second, on=["n0"]), nodes)
-    assert [pod.rpartition("-")[0] for pod, _ in anchors] == ["t"]
+    nodes = [node(f"n{index}") for index in range(5)]
+    anchors = anchored([first, second], pods(first, second, on=["n0"]), nodes)
+    assert anchors.keys() == {"t"}
+    assert anchors["t"] in {"n1", "n2", "n3", "n4"}
+
+
+def test_an_anchor_keeps_clear_of_what_is_no_gang() -> None:
+    web, gang = workload("w", 3, cpu="2"), workload("t", 2, cpu="4", archetype="trainer", gang=GANG)
+    nodes = [node("n0", rack="r1"), node("n1", rack="r1"), node("n2", rack="r2"), node("n3", rack="r2")]
+    assert anchored([web, gang], pods(web, gang, on=["n0", "n0", "n2"]), nodes) == {}
+    assert anchored([web, gang], pods(web, gang, on=["n0", "n0", "n1"]), nodes)["t"] in {"n2", "n3"}
+
+
+def test_gangs_that_are_anchored_together_do_not_share_a_node() -> None:
+    first, second = (workload(name, 1, cpu="4", gang=GANG) for name in ("s", "t"))
+    places = anchored([first, second], pods(first, second), [node("n0"), node("n1")])
+    assert set(places.values()) == {"n0", "n1"}
 
 
 async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bound() -> None:
@@ -151,9 +170,25 @@ async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bou
             return False
         return True  # the watch shows it later: never, here
 
-    await pre_bind({"w": pods_of(web)}, lambda: there, nodes, bind)
+    await pre_bind({"w": pods_of(web)}, {"w": 6}, lambda: there, nodes, bind)
     assert len(asked) == 6, "nothing is asked for twice"
     assert Counter(name for _, name in asked[1:])["n1"] <= 4
+
+
+async def test_the_fill_is_not_over_before_its_last_pod_exists_and_leaves_others_their_room() -> None:
+    web, other = workload("w", 3), workload("o", 4)
+    there, nodes = pods(web)[:1] + pods(other, on=["n1", "n1"]), Nodes(node("n1"), node("n2"))
+    asked: dict[str, str] = {}
+
+    async def bind(pod: str, name: str) -> bool:
+        asked[pod] = name
+        there.extend(pods(web)[1:] if len(asked) == 1 else [])  # the controller was slow
+        return True
+
+    classes = {one.name: pods_of(one) for one in (web, other)}
+    await pre_bind(classes, {"w": 3}, lambda: there, nodes, bind)
+    assert asked.keys() == {"w-0", "w-1", "w-2"}, "the other one's waiting Pods are kube-scheduler's"
+    assert Counter(asked.values())["n1"] <= 2
 
 
 async def test_bindings_that_fail_are_not_counted() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaletest.model.draw import Workload, draw_demand
-from scaletest.model.happenings import Happening, happenings, surplus
+from scaletest.model.happenings import BEFORE_THE_SOAK, Course, Happening, happenings, surplus
 from scaletest.model.loadprofile import LoadProfile
 from tests.unit.plans import shipped_plan
 
@@ -25,7 +25,8 @@ def pods(workloads: dict[str, Workload]) -> int:
 
 def played(profile: LoadProfile, ordinal: int = 0) -> list[tuple[Happening, dict[str, Workload]]]:
     """Each happening with what is there after it; nothing is created twice, and nothing deleted that is not there."""
-    here = {one.name: one for one in draw_demand(profile.archetypes, profile.target, profile.seed, ordinal).workloads()}
+    drawn = draw_demand(profile.archetypes, profile.target, profile.seed, ordinal).workloads()
+    here = {one.name: one for one in (*drawn, *surplus(profile, ordinal))}
     history = []
     for happening in happenings(profile, ordinal):
         for workload in happening.deleted:
@@ -40,9 +41,24 @@ def played(profile: LoadProfile, ordinal: int = 0) -> list[tuple[Happening, dict
 def test_a_shed_takes_the_largest_workloads_and_ends_at_its_level() -> None:
     [(happening, left)] = played(load(scaleDowns=[{"atSeconds": 600, "targetMultiplier": 0.5}]))
     assert (happening.at_seconds, happening.what) == (600, "demand at 50%")
-    assert TARGET / 2 <= pods(left) < TARGET / 2 + 5
+    assert TARGET / 2 - 5 < pods(left) <= TARGET / 2
     assert not happening.created
     assert max(one.replicas for one in happening.deleted) >= max(one.replicas for one in left.values())
+
+
+def test_a_shed_never_stops_above_its_level() -> None:
+    gangs = [archetype for archetype in CATALOG if archetype.gang and not archetype.burst_only]
+    for seed in range(5):
+        shed = load(archetypes=gangs, target=60, seed=seed, scaleDowns=[{"atSeconds": 1, "targetMultiplier": 0.35}])
+        [(_, left)] = played(shed)
+        assert 21 - 16 < pods(left) <= 21
+
+
+def test_a_shed_takes_what_an_open_loop_asked_for_too() -> None:
+    steps = [{"atSeconds": 10, "targetMultiplier": 0.5}, {"atSeconds": 20, "targetMultiplier": 2}]
+    (_, down), (_, up) = played(load(openLoopDemandMultiplier=1.5, demandSteps=steps))
+    assert TARGET / 2 - 5 < pods(down) <= TARGET / 2
+    assert pods(up) == TARGET * 2
 
 
 def test_a_step_back_up_brings_back_what_went() -> None:
@@ -89,6 +105,29 @@ def test_selectivity_leaves_clusters_out() -> None:
 def test_an_open_loop_asks_for_more_than_was_seeded_and_a_closed_one_does_not() -> None:
     assert sum(one.replicas for one in surplus(load(openLoopDemandMultiplier=1.25), 3)) == TARGET / 4
     assert surplus(load(openLoopDemandMultiplier=1), 3) == []
+
+
+def test_whoever_comes_late_finds_the_level_that_is_due_and_no_burst_that_is_over() -> None:
+    burst = {"archetype": "critical-realtime", "extraTarget": 100}
+    profile = load(
+        openLoopDemandMultiplier=1.25,
+        bursts=[burst | {"atSeconds": 10, "durationSeconds": 20}, burst | {"atSeconds": 50}],
+        scaleDowns=[{"atSeconds": 40, "targetMultiplier": 0.5}],
+    )
+    course = Course(profile, 0)
+
+    def level(at_seconds: float) -> int:
+        return sum(one.replicas for one in course.due(at_seconds).values())
+
+    assert level(BEFORE_THE_SOAK) == level(9) == TARGET * 1.25
+    assert level(10) == level(29) == TARGET * 1.25 + 100
+    assert level(30) == TARGET * 1.25
+    shed = level(40)
+    assert TARGET / 2 - 5 < shed <= TARGET / 2
+    assert level(10_000) == shed + 100
+    [burst_workload] = course.due(10_000).keys() - course.due(40).keys()
+    assert "burst-50" in burst_workload
+    assert course.pods_due("critical-realtime", 50) == course.pods_due("critical-realtime", 40) + 100
 
 
 @given(st.lists(st.tuples(st.integers(0, 3600), st.floats(0.01, 3)), max_size=5), st.integers(0, 5))

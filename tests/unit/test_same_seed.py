@@ -16,7 +16,8 @@ def everything_created(profile: str, seed: int) -> list[Any]:
     story: list[Any] = []
     for ordinal in range(2):
         drawn = draw_demand(load.archetypes, load.target, load.seed, ordinal).workloads()
-        story += [manifest_of(workload) for workload in (*drawn, *surplus(load, ordinal))]
+        story += [manifest_of(workload) for workload in drawn]
+        story += [manifest_of(workload, steady=True) for workload in surplus(load, ordinal)]
         for happening in happenings(load, ordinal):
             created = [manifest_of(workload, steady=True) for workload in happening.created]
             story.append((happening.at_seconds, [workload.name for workload in happening.deleted], created))

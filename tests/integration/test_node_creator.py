@@ -1,0 +1,62 @@
+"""The node-creator against a real apiserver: what it says about its nodes is never less than it can know."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bigfleet.kube import KubeClient
+from bigfleet.kube.resources import NODES, UPCOMING_NODES
+from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
+from tests.integration.apiserver import ApiServer, eventually
+from tests.phones import listening
+
+pytestmark = pytest.mark.integration
+
+
+async def add_ready_machine(kube: KubeClient, name: str) -> None:
+    """With the Node that a former life of the node-creator made for it."""
+    upcoming: dict[str, Any] = {
+        "apiVersion": UPCOMING_NODES.api_version,
+        "kind": "UpcomingNode",
+        "metadata": {"name": f"un-{name}"},
+        "spec": {"resources": {"cpu": "4"}},
+    }
+    await kube.create(UPCOMING_NODES, upcoming)
+    await kube.patch(UPCOMING_NODES, f"un-{name}", {"status": {"phase": "Ready"}}, subresource="status")
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    await kube.create(NODES, {"metadata": {"name": f"fake-{name}"}, "status": ready})
+
+
+async def test_the_first_word_of_a_new_life_names_all_nodes_that_are_ready(
+    kube: KubeClient, apiserver: ApiServer
+) -> None:
+    for name in ("m-1", "m-2"):
+        await add_ready_machine(kube, name)
+    registry = CollectorRegistry()
+
+    def outcomes(outcome: str) -> float:
+        name = "bigfleet_scaletest_node_creator_upcoming_nodes_observed_total"
+        return registry.get_sample_value(name, {"outcome": outcome}) or 0.0
+
+    async with listening() as (provider, address):
+        options = NodeCreatorOptions("kwok-cluster-0", apiserver.kubeconfig, "", provider_addr=address)
+        creator = NodeCreator(kube, options, registry)
+        with apiserver.holding_its_breath():
+            task = asyncio.ensure_future(creator.run())
+            with pytest.raises(TimeoutError):
+                await provider.next(seconds=1)
+        try:
+            first = await provider.next()
+            assert first.full
+            assert list(first.ready) == ["m-1", "m-2"]
+
+            async def were_there() -> bool:
+                return outcomes("exists") >= 2
+
+            await eventually(were_there)
+            assert outcomes("created") == 0
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
