@@ -46,7 +46,8 @@ class NodeStates:
     """The operator is the only writer of UpcomingNodes, so it remembers what it wrote instead of reading it back.
 
     A record that somebody else touched shows as a conflict or as missing; then it is read again.
-    `on_recovered(node)` is told of a node whose machine came back from Draining to Configured.
+    `on_recovered(node)` opens a node whose machine came back from Draining to Configured. Until that has held, the
+    record does not say Ready: a failure is tried again, and a crash in between is made good by the next operator.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class NodeStates:
         metrics: OperatorMetrics,
         cluster_id: str,
         *,
-        on_recovered: Callable[[str], None],
+        on_recovered: Callable[[str], Awaitable[None]],
         failed_record_seconds: float = FAILED_RECORD_SECONDS,
     ) -> None:
         self._kube = kube
@@ -171,18 +172,18 @@ class NodeStates:
             self._records[machine] = record
         elif spec := upcoming.spec_changes(record["spec"], upcoming.wanted_spec(frame)):
             record = await self._patch(machine, "spec_update", {"spec": spec})
+        if (
+            phase == "Ready"
+            and stored in upcoming.LEAVING
+            and self._last_state.get(machine) in (None, provider_pb2.DRAINING)
+        ):
+            await self._on_recovered(upcoming.node_of(record) or machine)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         status = upcoming.status_changes(record.get("status") or {}, phase, frame, now)
         if status:
             record = await self._patch(machine, "status_update", {"status": status})
         else:
             self._count("status_update", "noop")
-        if (
-            phase == "Ready"
-            and stored in upcoming.LEAVING
-            and self._last_state.get(machine) in (None, provider_pb2.DRAINING)
-        ):
-            self._on_recovered(upcoming.node_of(record) or machine)
         if phase == "Failed":
             self._expire_later(machine)
         else:
