@@ -1,22 +1,18 @@
 """Reclaims carried out by the operator on a real kube-apiserver."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from bigfleet.api.v1alpha1.shard_pb2 import ReclaimInstruction
-from bigfleet.kube import KubeClient, KubeError, Object, Resource
+from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import NODES, PODS
+from tests.integration.admission import refusals, refusing
 from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, ApiServer, eventually
 from tests.integration.operator_world import World, until_gone, until_phase
 from tests.integration.scripted_shard import ShardSide
 
 pytestmark = pytest.mark.integration
-
-ADMISSION = "admissionregistration.k8s.io"
-POLICIES = Resource("validatingadmissionpolicies", ADMISSION, namespaced=False)
-BINDINGS = Resource("validatingadmissionpolicybindings", ADMISSION, namespaced=False)
 
 
 async def node_with_pods(kube: KubeClient, *names: str, owner: str = "ReplicaSet") -> None:
@@ -35,29 +31,10 @@ async def node_with_pods(kube: KubeClient, *names: str, owner: str = "ReplicaSet
         await kube.patch(PODS, name, {"status": {"phase": "Running"}}, NAMESPACE, "status")
 
 
-@asynccontextmanager
-async def no_word_about_nodes(kube: KubeClient) -> AsyncIterator[None]:
-    """The apiserver's own admission refuses every change of a Node, as a webhook that has lost its server does."""
-    kind = {"apiVersion": f"{ADMISSION}/v1", "metadata": {"name": "nodes-stay.tests"}}
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["nodes"], "operations": ["UPDATE"]}
-    policy = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]}
-    await kube.create(POLICIES, kind | {"kind": "ValidatingAdmissionPolicy", "spec": policy})
-    binding = {"policyName": "nodes-stay.tests", "validationActions": ["Deny"]}
-    await kube.create(BINDINGS, kind | {"kind": "ValidatingAdmissionPolicyBinding", "spec": binding})
-
-    async def in_force() -> bool:
-        try:
-            await kube.patch(NODES, "fake-m1", {"metadata": {"labels": {"touched": "yes"}}})
-        except KubeError as refusal:
-            return refusal.status == 422
-        return False
-
-    try:
-        assert await eventually(in_force)
-        yield
-    finally:
-        for resource in (BINDINGS, POLICIES):
-            await kube.delete(resource, "nodes-stay.tests")
+def nodes_stay_as_they_are(kube: KubeClient) -> AbstractAsyncContextManager[None]:
+    return refusing(
+        kube, NODES, "UPDATE", lambda: kube.patch(NODES, "fake-m1", {"metadata": {"labels": {"touched": "yes"}}})
+    )
 
 
 async def until_cordoned(kube: KubeClient, wanted: bool) -> None:
@@ -68,19 +45,14 @@ async def until_cordoned(kube: KubeClient, wanted: bool) -> None:
     assert await eventually(attempt)
 
 
-async def counted(kube: KubeClient, series: str, *labels: str) -> float:
-    """What the apiserver has counted so far."""
-    lines = (await kube.raw("GET", "/metrics")).decode().splitlines()
-    chosen = [line for line in lines if line.startswith(series) and all(label in line for label in labels)]
-    return sum(float(line.split()[-1]) for line in chosen)
-
-
 async def refused_evictions(kube: KubeClient) -> float:
-    return await counted(kube, "apiserver_request_total", 'code="429"', 'subresource="eviction"')
-
-
-async def refused_nodes(kube: KubeClient) -> float:
-    return await counted(kube, "apiserver_validating_admission_policy_check_total", 'enforcement_action="deny"')
+    """How many evictions the apiserver has answered with 429."""
+    lines = (await kube.raw("GET", "/metrics")).decode().splitlines()
+    return sum(
+        float(line.split()[-1])
+        for line in lines
+        if line.startswith("apiserver_request_total") and 'code="429"' in line and 'subresource="eviction"' in line
+    )
 
 
 async def test_a_reclaimed_node_is_cordoned_emptied_and_reported(world: World, side: ShardSide) -> None:
@@ -165,14 +137,14 @@ async def test_a_drain_ends_with_its_grace_although_the_apiserver_says_nothing(
 
 async def test_nobody_is_evicted_before_the_cordon_holds(world: World, side: ShardSide) -> None:
     await node_with_pods(world.kube, "web")
-    async with no_word_about_nodes(world.kube):
-        before = await refused_nodes(world.kube)
+    async with nodes_stay_as_they_are(world.kube):
+        before = await refusals(world.kube)
         side.send(
             reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["fake-m1"], grace_period_seconds=30)
         )
 
         async def refused() -> bool:
-            return await refused_nodes(world.kube) > before
+            return await refusals(world.kube) > before
 
         assert await eventually(refused)
         assert await world.kube.get(PODS, "web", NAMESPACE), "or it might come back here"
@@ -189,12 +161,12 @@ async def test_a_machine_that_stays_after_all_takes_pods_again(world: World, sid
 
 async def test_a_node_that_cannot_be_opened_yet_is_opened_later(world: World, side: ShardSide) -> None:
     await drained_node_whose_machine_stays(world.kube, side)
-    async with no_word_about_nodes(world.kube):
-        before = await refused_nodes(world.kube)
+    async with nodes_stay_as_they_are(world.kube):
+        before = await refusals(world.kube)
         side.tell("m1", "CONFIGURED")
 
         async def refused() -> bool:
-            return await refused_nodes(world.kube) > before
+            return await refusals(world.kube) > before
 
         assert await eventually(refused)
         await until_phase(world.kube, "m1", "Drained")  # a node that takes no Pods is not Ready
