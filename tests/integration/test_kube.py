@@ -121,6 +121,8 @@ async def test_requests_are_selected_by_phase(kube: KubeClient) -> None:
     await kube.patch(CAPACITY_REQUESTS, "done", {"status": {"phase": "Acknowledged"}}, NAMESPACE, "status")
     found, _ = await kube.list(CAPACITY_REQUESTS, fields="status.phase=Acknowledged")
     assert [item["metadata"]["name"] for item in found] == ["done"]
+    found, _ = await kube.list(CAPACITY_REQUESTS, fields="status.phase=")
+    assert [item["metadata"]["name"] for item in found] == ["waiting"], "as docs/adr/0033 has it"
 
 
 async def test_an_eviction_waits_for_the_budget(kube: KubeClient) -> None:
