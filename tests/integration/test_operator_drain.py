@@ -9,8 +9,8 @@ from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import NODES, PODS
 from tests.integration.admission import refusals, refusing
 from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, ApiServer, eventually
-from tests.integration.operator_world import World, until_gone, until_phase
-from tests.integration.scripted_shard import ShardSide
+from tests.integration.operator_world import World, operator, until_gone, until_phase
+from tests.integration.scripted_shard import ShardSide, serving
 
 pytestmark = pytest.mark.integration
 
@@ -172,6 +172,28 @@ async def test_a_node_that_cannot_be_opened_yet_is_opened_later(world: World, si
         await until_phase(world.kube, "m1", "Drained")  # a node that takes no Pods is not Ready
     await until_cordoned(world.kube, False)
     await until_phase(world.kube, "m1", "Ready")
+
+
+async def test_a_node_that_one_operator_could_not_open_is_opened_by_the_next(
+    apiserver: ApiServer, kube: KubeClient
+) -> None:
+    async with operator(apiserver, kube) as world, serving(world.shard, world.shard_addr):
+        await drained_node_whose_machine_stays(kube, await world.shard.session())
+    async with (
+        nodes_stay_as_they_are(kube),
+        operator(apiserver, kube) as world,
+        serving(world.shard, world.shard_addr),
+    ):
+        before = await refusals(kube)
+        (await world.shard.session()).tell("m1", "CONFIGURED")
+
+        async def refused() -> bool:
+            return await refusals(kube) > before
+
+        assert await eventually(refused)
+    async with operator(apiserver, kube) as world, serving(world.shard, world.shard_addr):
+        (await world.shard.session()).tell("m1", "CONFIGURED")
+        await until_cordoned(kube, False)
 
 
 async def drained_node_whose_machine_stays(kube: KubeClient, side: ShardSide) -> None:
