@@ -8,7 +8,7 @@ Vector = dict[str, int]
 ReadVector = Mapping[str, int]
 
 
-def parse_vector(quantities: Mapping[str, str]) -> Vector:
+def parse_vector(quantities: Mapping[str, object]) -> Vector:
     """A vector from quantity strings; raises QuantityError on the first bad one."""
     return {name: parse_milli(str(text)) for name, text in quantities.items()}
 

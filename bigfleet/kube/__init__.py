@@ -12,8 +12,10 @@ from bigfleet.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from bigfleet.kube.informer import Informer, Object, key_of
+from bigfleet.kube.informer import Informer, Object, TypedInformer, key_of
 from bigfleet.kube.resources import Resource
+from bigfleet.kube.store import Store
+from bigfleet.kube.subset import Metadata, Subset
 from bigfleet.kube.workqueue import WorkQueue
 
 __all__ = [
@@ -25,10 +27,14 @@ __all__ = [
     "KubeConfig",
     "KubeConfigError",
     "KubeError",
+    "Metadata",
     "NotFound",
     "Object",
     "Resource",
+    "Store",
+    "Subset",
     "TooManyRequests",
+    "TypedInformer",
     "Unreachable",
     "WorkQueue",
     "key_of",

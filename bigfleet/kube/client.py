@@ -1,7 +1,7 @@
 """Requests to one apiserver: get, list, create, patch, delete, evict, watch."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -11,8 +11,10 @@ from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from bigfleet.kube.config import KubeConfig
 from bigfleet.kube.errors import Gone, KubeError, Unreachable, error_from_status
+from bigfleet.kube.frames import Event, Page, event_decoder, page_decoder
 from bigfleet.kube.ratelimit import RateLimit
 from bigfleet.kube.resources import PODS, Resource
+from bigfleet.kube.subset import Subset
 
 Body = Mapping[str, Any]
 # The objects of a collection and the resource version to watch from.
@@ -24,8 +26,6 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-# A watch lives this long before the server ends it and we resume.
-_WATCH_SECONDS = 300
 # Bookmarks come once a minute; a watch that is silent for two is taken for dead and resumed.
 _WATCH_SILENCE_SECONDS = 120
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -41,13 +41,23 @@ _TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
 class KubeClient:
     """An apiserver. Use as an async context manager; one per process and apiserver is enough.
 
-    Every failure is a KubeError; a server that gives no answer is Unreachable.
+    Every failure is a KubeError; a server that gives no answer is Unreachable. A watch lives for `watch_seconds`, then
+    the server ends it and who follows it resumes.
     """
 
-    def __init__(self, config: KubeConfig, *, qps: float = 0, burst: int = 1, user_agent: str = "bigfleet") -> None:
+    def __init__(
+        self,
+        config: KubeConfig,
+        *,
+        qps: float = 0,
+        burst: int = 1,
+        user_agent: str = "bigfleet",
+        watch_seconds: int = 300,
+    ) -> None:
         self._config = config
         self._limit = RateLimit(qps, burst) if qps > 0 else None
         self._user_agent = user_agent
+        self._watch_seconds = watch_seconds
         self._http: aiohttp.ClientSession | None = None
         self._token: str | None = None
         self._token_read_at = float("-inf")
@@ -89,31 +99,32 @@ class KubeClient:
         *,
         labels: str = "",
         fields: str = "",
+        subset: type[Subset] | None = None,
         page: int = 500,
         from_cache: bool = False,
     ) -> Listing:
-        """All objects of a collection, read in pages.
+        """All objects of a collection, read in pages; as dicts, or as a typed subset.
 
         `from_cache` takes what the apiserver has in memory, in one piece: cheap, and possibly a moment old.
         """
+        path, decode = resource.path(namespace), page_decoder(subset)
         selectors = _selectors(labels, fields)
         if from_cache:
-            return await self._list_pages(resource, namespace, selectors | {"resourceVersion": "0"})
+            return await self._list_pages(path, selectors | {"resourceVersion": "0"}, decode)
         try:
-            return await self._list_pages(resource, namespace, selectors | {"limit": str(page)})
+            return await self._list_pages(path, selectors | {"limit": str(page)}, decode)
         except Gone:
             # The pages were compacted away under us; one whole answer cannot be.
-            return await self._list_pages(resource, namespace, selectors)
+            return await self._list_pages(path, selectors, decode)
 
-    async def _list_pages(self, resource: Resource, namespace: str | None, params: dict[str, str]) -> Listing:
+    async def _list_pages(self, path: str, params: dict[str, str], decode: Callable[[bytes], Page[Any]]) -> Listing:
         items: Any = []
         while True:
-            answer = await self._request("GET", resource.path(namespace), params=params)
-            items += answer.get("items") or []  # an empty list has `items: null`
-            metadata = answer["metadata"]
-            if not metadata.get("continue"):
-                return items, metadata["resourceVersion"]
-            params["continue"] = metadata["continue"]
+            answer = await self._request("GET", path, params=params, decode=decode)
+            items += answer.items or []
+            if not answer.metadata.more:
+                return items, answer.metadata.resource_version
+            params["continue"] = answer.metadata.more
 
     async def create(
         self,
@@ -190,8 +201,15 @@ class KubeClient:
         await self._request("POST", PODS.path(namespace, pod, "eviction"), body=body, busy_tries=1)
 
     async def watch(
-        self, resource: Resource, namespace: str | None = None, *, version: str, labels: str = "", fields: str = ""
-    ) -> AsyncGenerator[tuple[str, Any]]:
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        version: str,
+        labels: str = "",
+        fields: str = "",
+        subset: type[Subset] | None = None,
+    ) -> AsyncGenerator[Event]:
         """Events (type, object) after `version`, bookmarks included, until the server ends the watch.
 
         Raises Gone when `version` is too old: list again.
@@ -200,8 +218,9 @@ class KubeClient:
             "watch": "true",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_WATCH_SECONDS),
+            "timeoutSeconds": str(self._watch_seconds),
         }
+        decode = event_decoder(subset)
         try:
             async with self._send("GET", resource.path(namespace), params=params, timeout=_WATCH_TIMEOUT) as response:
                 if response.status >= 400:
@@ -210,10 +229,7 @@ class KubeClient:
                 async for chunk in response.content.iter_any():
                     *lines, pending = (pending + chunk).split(b"\n")
                     for line in lines:
-                        event = msgspec.json.decode(line)
-                        if event["type"] == "ERROR":
-                            raise error_from_status(500, msgspec.json.encode(event["object"]))
-                        yield event["type"], event["object"]
+                        yield decode(line)
         except _TRANSPORT_ERRORS as error:
             raise Unreachable(error) from error
 
@@ -263,6 +279,7 @@ class KubeClient:
         content_type: str = "application/json",
         background: bool = False,
         busy_tries: int = _BUSY_TRIES,
+        decode: Callable[[bytes], Any] = msgspec.json.decode,
     ) -> Any:
         options: dict[str, Any] = {"params": params}
         if body is not None:
@@ -271,7 +288,7 @@ class KubeClient:
             if self._limit:
                 await self._limit.take(background=background)
             try:
-                return msgspec.json.decode(await self._exchange(method, path, **options))
+                return decode(await self._exchange(method, path, **options))
             except msgspec.DecodeError as error:
                 raise KubeError(200, "NotJson", f"{method} {path} was not answered in JSON: {error}") from error
             except KubeError as error:

@@ -1,22 +1,18 @@
 """Renders the text that turns a bare machine into a node of this cluster. What it renders is never logged."""
 
-import json
-import re
 from pathlib import Path
 
 from bigfleet.api.v1alpha1.shard_pb2 import BootstrapBlobResponse, BootstrapRequest
 from bigfleet.operator.availability import OPERATOR_WORDS
+from bigfleet.operator.template import Template, TemplateError
 
-_FIELD = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
-_FIELDS = (".ClusterID", ".MachineID", ".Requirements")
 _STUB = "#cloud-config\n# bootstrap of machine {{ .MachineID }} for cluster {{ .ClusterID }}\n"
+_SHAPE = {
+    "ClusterID": None,
+    "MachineID": None,
+    "Requirements": ({"Key": None, "Operator": None, "Values": (None,)},),
+}
 _TTL_SECONDS = 3600
-
-
-class TemplateError(ValueError):
-    """A bootstrap template that asks for something we do not have."""
-
-    exit_code = 2
 
 
 class Bootstrap:
@@ -24,10 +20,7 @@ class Bootstrap:
 
     def __init__(self, cluster_id: str, template: str = _STUB) -> None:
         self._cluster_id = cluster_id
-        self._template = template
-        for field in _FIELD.findall(template):
-            if field not in _FIELDS:
-                raise TemplateError(f"{{{{ {field} }}}} is unknown: there are {', '.join(_FIELDS)}")
+        self._template = Template(template, _SHAPE)
 
     @classmethod
     def load(cls, cluster_id: str, file: Path | None) -> "Bootstrap":
@@ -49,14 +42,13 @@ class Bootstrap:
         )
 
     def _render(self, request: BootstrapRequest) -> str:
-        values = {
-            ".ClusterID": self._cluster_id,
-            ".MachineID": request.machine_id,
-            ".Requirements": json.dumps(
-                [
-                    {"key": r.key, "operator": OPERATOR_WORDS.get(r.operator, ""), "values": list(r.values)}
-                    for r in request.requirements
-                ]
-            ),
-        }
-        return _FIELD.sub(lambda match: values[match.group(1)], self._template)
+        return self._template.render(
+            {
+                "ClusterID": self._cluster_id,
+                "MachineID": request.machine_id,
+                "Requirements": [
+                    {"Key": one.key, "Operator": OPERATOR_WORDS.get(one.operator, ""), "Values": list(one.values)}
+                    for one in request.requirements
+                ],
+            }
+        )

@@ -1,7 +1,8 @@
-"""Carries out ReclaimInstructions: cordon, acknowledge, evict until the nodes are empty, report."""
+"""Carries out ReclaimInstructions: acknowledge, cordon, evict until the nodes are empty, report."""
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -17,6 +18,8 @@ from bigfleet.operator.outbox import Outbox
 _ROUND_SECONDS = 2.0
 # The first look after an eviction comes sooner: most Pods leave at once.
 _FIRST_ROUND_SECONDS = 0.5
+# The last look comes this long before the grace is over, so that the report does too.
+_LAST_LOOK_SECONDS = 0.25
 _DEFAULT_GRACE_SECONDS = 30
 # Requests of all drains together; more was measured to be slower (spec/engine.md §5.1).
 _CONCURRENCY = 32
@@ -54,12 +57,12 @@ class Drains:
             return
         self._run(key, self._carry_out(instruction, states))
 
-    def release(self, node: str) -> None:
-        """The node's machine stays after all: stop evicting and let Pods come again."""
+    async def release(self, node: str) -> None:
+        """The node's machine stays after all: stop evicting and let Pods come again. Raises while that fails."""
         for key, nodes in list(self._nodes.items()):
             if node in nodes:
                 self._running[key].cancel()
-        self._run(f"uncordon {node}", self._set_unschedulable(node, None))
+        await self._set_unschedulable(node, None)
 
     async def close(self) -> None:
         for task in list(self._running.values()):
@@ -88,45 +91,67 @@ class Drains:
         targets = [states.find(name) for name in instruction.nodes]
         self._nodes[instruction.instruction_id] = {node for _, node in targets}
         log.info("drain", nodes=[node for _, node in targets], preemptor_priority=instruction.preemptor_priority)
+        self._acknowledge(instruction)
         with self._metrics.dispatch_inflight.track_inprogress():
-            for machine, node in targets:
-                await self._set_unschedulable(node, True)
+            for machine, _ in targets:
                 if machine:
                     states.mark(machine, "Draining")
-            self._acknowledge(instruction)
-            problems = await asyncio.gather(*(self._empty(node, deadline) for _, node in targets))
+            problems = await asyncio.gather(*(self._drain(node, deadline) for _, node in targets))
             for (machine, _), problem in zip(targets, problems, strict=True):
                 if machine:
                     states.mark(machine, "Draining" if problem else "Drained", problem)
         report = DrainReport(instruction_id=instruction.instruction_id, error="; ".join(filter(None, problems)))
         self._outbox.put(OperatorMessage(drain_report=report))
 
+    async def _drain(self, node: str, deadline: float) -> str:
+        """Keep new Pods away, then empty the node; returns why that did not come about in time.
+
+        Whatever a request waits for, it does not outlast the deadline.
+        """
+        return await self._cordon(node, deadline) or await self._empty(node, deadline)
+
+    async def _cordon(self, node: str, deadline: float) -> str:
+        """Try until it holds; returns why it did not in time."""
+        problem = f"{node} could not be cordoned"
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while True:
+                    try:
+                        await self._set_unschedulable(node, True)
+                        return ""
+                    except KubeError as error:
+                        problem = f"{node} could not be cordoned: {error}"
+                        log.warning("could not cordon, will try again", node=node, error=str(error))
+                    await asyncio.sleep(_ROUND_SECONDS)
+        return f"the grace is over and {problem}"
+
     async def _set_unschedulable(self, node: str, value: bool | None) -> None:
-        try:
-            async with self._slots:
+        async with self._slots:
+            with suppress(NotFound):  # nothing can be scheduled there
                 await self._kube.patch(NODES, node, {"spec": {"unschedulable": value}})
-        except NotFound:
-            pass  # nothing can be scheduled there
-        except KubeError as error:
-            log.warning("could not cordon or uncordon", node=node, error=str(error))
 
     async def _empty(self, node: str, deadline: float) -> str:
         """Evict until nobody is left; returns why that did not come about in time."""
         loop = asyncio.get_running_loop()
         pause = _FIRST_ROUND_SECONDS
-        while True:
-            try:
-                left = await self._evict_all(node)
-                problem = f"{left} pods are still on {node}" if left else ""
-            except KubeError as error:
-                left, problem = 1, f"could not list the pods of {node}: {error}"
-            if not left:
-                return ""
-            remaining = deadline - loop.time()
-            if remaining <= 0:
-                return f"the grace is over and {problem}"
-            await asyncio.sleep(min(pause, remaining))
-            pause = _ROUND_SECONDS
+        problem = f"the pods of {node} could not be listed"
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while True:
+                    try:
+                        left = await self._evict_all(node)
+                    except KubeError as error:
+                        problem = f"the pods of {node} could not be listed: {error}"
+                    else:
+                        if not left:
+                            return ""
+                        problem = f"{left} pods are still on {node}"
+                    until_last_look = deadline - _LAST_LOOK_SECONDS - loop.time()
+                    if until_last_look <= 0:
+                        break
+                    await asyncio.sleep(min(pause, until_last_look))
+                    pause = _ROUND_SECONDS
+        return f"the grace is over and {problem}"
 
     async def _evict_all(self, node: str) -> int:
         """One round over a node's Pods; returns how many of them it still waits for."""

@@ -10,7 +10,7 @@ import structlog
 
 from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.api.v1alpha1.shard_pb2 import NodeStateUpdate
-from bigfleet.kube import AlreadyExists, Conflict, KubeClient, KubeError, NotFound, Object, WorkQueue
+from bigfleet.kube import AlreadyExists, Conflict, KubeClient, KubeError, NotFound, Object, Store, WorkQueue
 from bigfleet.kube.resources import UPCOMING_NODES
 from bigfleet.operator import upcoming
 from bigfleet.operator.metrics import OperatorMetrics
@@ -20,6 +20,7 @@ _CONCURRENCY = 64
 _CONFLICT_TRIES = 5
 # A resync that names no machine is believed when it comes this many times in a row.
 _CONFIRMATIONS = 3
+_OF_NODE = "node"
 # How long people can read why a machine failed before its record goes.
 FAILED_RECORD_SECONDS = 60.0
 # A timer may fire a little before its time.
@@ -46,7 +47,8 @@ class NodeStates:
     """The operator is the only writer of UpcomingNodes, so it remembers what it wrote instead of reading it back.
 
     A record that somebody else touched shows as a conflict or as missing; then it is read again.
-    `on_recovered(node)` is told of a node whose machine came back from Draining to Configured.
+    `on_recovered(node)` opens a node whose machine came back from Draining to Configured. Until that has held, the
+    record does not say Ready: a failure is tried again, and a crash in between is made good by the next operator.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class NodeStates:
         metrics: OperatorMetrics,
         cluster_id: str,
         *,
-        on_recovered: Callable[[str], None],
+        on_recovered: Callable[[str], Awaitable[None]],
         failed_record_seconds: float = FAILED_RECORD_SECONDS,
     ) -> None:
         self._kube = kube
@@ -63,7 +65,8 @@ class NodeStates:
         self._cluster_id = cluster_id
         self._on_recovered = on_recovered
         self._failed_record_seconds = failed_record_seconds
-        self._records: dict[str, Object] = {}
+        # By machine, and by the node that a machine became.
+        self._records: Store[Object] = Store({_OF_NODE: upcoming.node_of})
         self._frames: dict[str, _Frame] = {}
         self._marks: dict[str, _Mark] = {}
         self._last_state: dict[str, int] = {}
@@ -76,8 +79,9 @@ class NodeStates:
     async def load(self) -> None:
         """Learn the records that an earlier operator left."""
         records, _ = await self._kube.list(UPCOMING_NODES)
-        self._records = {upcoming.machine_of(record): record for record in records}
-        for machine, record in self._records.items():
+        for record in records:
+            machine = upcoming.machine_of(record)
+            self._records.put(machine, record)
             if upcoming.phase_of(record) == "Failed":
                 self._expire_later(machine)
 
@@ -125,10 +129,8 @@ class NodeStates:
         record = self._records.get(name)
         if record:
             return name, upcoming.node_of(record) or name
-        for machine, other in self._records.items():
-            if upcoming.node_of(other) == name:
-                return machine, name
-        return None, name
+        of_node = self._records.by(_OF_NODE, name)
+        return upcoming.machine_of(of_node[0]) if of_node else None, name
 
     async def _reconcile(self, machine: str) -> None:
         with self._metrics.dispatch_inflight.track_inprogress():
@@ -168,21 +170,21 @@ class NodeStates:
             record = await self._counted(
                 "create", self._kube.create(UPCOMING_NODES, upcoming.new_record(machine, frame))
             )
-            self._records[machine] = record
+            self._records.put(machine, record)
         elif spec := upcoming.spec_changes(record["spec"], upcoming.wanted_spec(frame)):
             record = await self._patch(machine, "spec_update", {"spec": spec})
+        if (
+            phase == "Ready"
+            and stored in upcoming.LEAVING
+            and self._last_state.get(machine) in (None, provider_pb2.DRAINING)
+        ):
+            await self._on_recovered(upcoming.node_of(record) or machine)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         status = upcoming.status_changes(record.get("status") or {}, phase, frame, now)
         if status:
             record = await self._patch(machine, "status_update", {"status": status})
         else:
             self._count("status_update", "noop")
-        if (
-            phase == "Ready"
-            and stored in upcoming.LEAVING
-            and self._last_state.get(machine) in (None, provider_pb2.DRAINING)
-        ):
-            self._on_recovered(upcoming.node_of(record) or machine)
         if phase == "Failed":
             self._expire_later(machine)
         else:
@@ -205,7 +207,7 @@ class NodeStates:
         record: Object = await self._counted(
             op, self._kube.patch(UPCOMING_NODES, upcoming.record_name(machine), body, subresource=subresource)
         )
-        self._records[machine] = record
+        self._records.put(machine, record)
         return record
 
     async def _delete(self, machine: str) -> None:
@@ -220,14 +222,15 @@ class NodeStates:
                 raise
         else:
             self._count("delete", "noop")
-        for memory in (self._records, self._expires_at, self._last_state):
-            memory.pop(machine, None)
+        self._records.pop(machine)
+        self._expires_at.pop(machine, None)
+        self._last_state.pop(machine, None)
 
     async def _read_again(self, machine: str) -> None:
         try:
-            self._records[machine] = await self._kube.get(UPCOMING_NODES, upcoming.record_name(machine))
+            self._records.put(machine, await self._kube.get(UPCOMING_NODES, upcoming.record_name(machine)))
         except NotFound:
-            self._records.pop(machine, None)
+            self._records.pop(machine)
 
     def _expire_later(self, machine: str) -> None:
         self._expires_at[machine] = asyncio.get_running_loop().time() + self._failed_record_seconds

@@ -27,7 +27,7 @@ class OperatorOptions:
     ack_concurrency: int = 64
     # The longest time between two roll-ups, 0 = 10 s; changed demand is sent within a second.
     rollup_interval_seconds: float = 10.0
-    # Text with {{ .ClusterID }}, {{ .MachineID }} and {{ .Requirements }}; None renders a comment.
+    # A Go template of .ClusterID, .MachineID and .Requirements (.Key, .Operator, .Values); None renders a comment.
     bootstrap_template_file: Path | None = None
     # The operator's certificate, key and CA.
     tls_dir: Path | None = None

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1.shard_pb2 import BootstrapRequest, OperatorMessage, ReclaimInstruction
 from bigfleet.daemon import serve_metrics, watch_loop_lag
-from bigfleet.kube import Informer, KubeClient, KubeConfig, KubeError
+from bigfleet.kube import KubeClient, KubeConfig, KubeError, TypedInformer
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.availability import Availability
@@ -17,7 +17,7 @@ from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.nodestates import NodeStates
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import Outbox
-from bigfleet.operator.requests import Requests, trim
+from bigfleet.operator.requests import CapacityRequest, Requests
 from bigfleet.operator.session import Handlers, Session
 from bigfleet.security.renewal import keep_renewed
 
@@ -35,7 +35,7 @@ async def serve(options: OperatorOptions) -> None:
     async with KubeClient(config, qps=options.qps, burst=options.burst, user_agent="bigfleet-operator") as kube:
         outbox = Outbox(metrics.outbox_dropped)
         requests = Requests(metrics.requests_skipped)
-        informer = Informer(kube, CAPACITY_REQUESTS, on_change=requests.on_change, trim=trim)
+        informer = TypedInformer(kube, CAPACITY_REQUESTS, CapacityRequest, on_change=requests.on_change)
         acknowledger = Acknowledger(kube, requests, metrics, options.ack_concurrency)
         availability = Availability(kube, metrics)
         drains = Drains(kube, outbox, metrics)

@@ -2,24 +2,30 @@
 
 import asyncio
 
+import msgspec
 import structlog
 from prometheus_client import Counter
 
 from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed
-from bigfleet.kube import Object, key_of
-from bigfleet.operator.rollup import Demand, UnsupportedRequest, contribution_of
+from bigfleet.kube import Subset
+from bigfleet.operator.rollup import Demand, UnsupportedRequest, contribution_in
 
 log = structlog.get_logger(__name__)
 
 
-def trim(request: Object) -> Object:
+class Status(msgspec.Struct):
+    phase: str = ""
+
+
+class CapacityRequest(Subset):
     """The parts that we read: a cluster has tens of thousands of these."""
-    metadata = request["metadata"]
-    return {
-        "metadata": {"namespace": metadata["namespace"], "name": metadata["name"]},
-        "spec": request["spec"],
-        "status": {"phase": (request.get("status") or {}).get("phase", "")},
-    }
+
+    # As it came: replicas of one workload are equal to the byte, and few specs are really read.
+    spec: msgspec.Raw
+    status: Status = msgspec.field(default_factory=Status)
+
+    def __post_init__(self) -> None:
+        self.spec = self.spec.copy()  # else it would keep the whole answer in memory
 
 
 class Requests:
@@ -34,22 +40,22 @@ class Requests:
         # How often the demand has changed.
         self.changes = 0
 
-    def on_change(self, old: Object | None, new: Object | None) -> None:
+    def on_change(self, old: CapacityRequest | None, new: CapacityRequest | None) -> None:
         request = new or old
         if request is None:
             return
-        key = key_of(request)
+        key = request.key
         contribution = None
         if new is not None:
             try:
-                contribution = contribution_of(new["spec"])
+                contribution = contribution_in(bytes(new.spec))
             except UnsupportedRequest as error:
                 self._skipped.inc()
                 log.warning("capacity request left out", request=key, reason=str(error))
         if self._demand.put(key, contribution):
             self.changed.set()
             self.changes += 1
-        if contribution is not None and new is not None and new["status"]["phase"] in ("", "Pending"):
+        if contribution is not None and new is not None and new.status.phase in ("", "Pending"):
             self._unacknowledged[key] = None
         else:
             self._unacknowledged.pop(key, None)

@@ -40,13 +40,15 @@ class Contribution:
 
 def contribution_of(spec: Mapping[str, Any]) -> Contribution:
     """Read a CapacityRequest's spec; raises UnsupportedRequest."""
-    return _parsed(_ENCODER.encode(spec))
+    return contribution_in(_ENCODER.encode(spec))
 
 
-# Replicas of one workload have equal specs, so a cluster has far fewer specs than requests.
+# Replicas of one workload have equal specs, which the apiserver writes with sorted keys: a cluster has far fewer texts
+# than requests.
 @lru_cache(maxsize=8192)
-def _parsed(encoded: bytes) -> Contribution:
-    spec = msgspec.json.decode(encoded)
+def contribution_in(spec_json: bytes) -> Contribution:
+    """Read a CapacityRequest's spec as the apiserver wrote it; raises UnsupportedRequest."""
+    spec = msgspec.json.decode(spec_json)
     requirements = [_requirement(index, item) for index, item in enumerate(spec.get("requirements") or [])]
     group = ""
     colocation = spec.get("coLocation")

@@ -1,75 +1,48 @@
 """Reconciles Pods with their CapacityRequests: creates, corrects and deletes requests."""
 
 import hashlib
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
-import structlog
+import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
-from bigfleet.kube import AlreadyExists, Informer, KubeClient, KubeError, NotFound, Object, WorkQueue, key_of
+from bigfleet.kube import AlreadyExists, KubeClient, Metadata, NotFound, Object, Subset, TypedInformer, WorkQueue
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS
-from bigfleet.podcontroller.penalties import ANNOTATIONS, Defaults
-from bigfleet.podcontroller.request import OWNED_BY_POD, is_claimed, request_name, request_of, translate
+from bigfleet.podcontroller.penalties import Defaults
+from bigfleet.podcontroller.pods import Pod
+from bigfleet.podcontroller.request import OWNED_BY_POD, request_name, request_of, translate
 
 _CONCURRENCY = 16
 _OUTCOMES = ("cr_created", "cr_exists", "cr_updated", "pod_gone", "pod_terminal", "error")
-_POD_FIELDS = (
-    "affinity",
-    "containers",
-    "initContainers",
-    "nodeSelector",
-    "overhead",
-    "priority",
-    "priorityClassName",
-    "resourceClaims",
-    "resources",
-    "topologySpreadConstraints",
-)
-
-log = structlog.get_logger(__name__)
+_OF_POD = "pod"
 
 
-def trim_pod(pod: Object) -> Object:
-    """The parts that a request depends on: when they are equal, there is nothing to do."""
-    metadata = pod["metadata"]
-    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key in ANNOTATIONS}
-    spec = {field: pod["spec"][field] for field in _POD_FIELDS if field in pod["spec"]}
-    for field in ("containers", "initContainers"):
-        if field in spec:
-            spec[field] = [_trim_container(item) for item in spec[field]]
-    if volumes := [volume for volume in pod["spec"].get("volumes") or [] if is_claimed(volume)]:
-        spec["volumes"] = volumes
-    return {
-        "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")} | {"annotations": annotations},
-        "spec": spec,
-        "status": {"phase": (pod.get("status") or {}).get("phase", "")},
-        "leaving": "deletionTimestamp" in metadata,
-    }
+class Owner(msgspec.Struct):
+    kind: str
+    name: str
 
 
-def _trim_container(container: Object) -> Object:
-    kept: Object = {key: container[key] for key in ("resources", "restartPolicy") if key in container}
-    host_ports = [{"hostPort": port["hostPort"]} for port in container.get("ports") or [] if port.get("hostPort")]
-    return kept | {"ports": host_ports} if host_ports else kept
+class RequestMetadata(Metadata):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: list[Owner] = msgspec.field(default_factory=list)
 
 
-def trim_request(request: Object) -> Object:
-    metadata = request["metadata"]
-    kept = ("name", "namespace", "labels", "ownerReferences")
-    return {"metadata": {key: metadata[key] for key in kept if key in metadata}, "spec": request["spec"]}
+class Request(Subset):
+    """A CapacityRequest as far as we wrote it."""
 
+    metadata: RequestMetadata
+    spec: dict[str, Any]
 
-def pod_key_of(request: Object) -> str | None:
-    """`namespace/name` of the Pod that a request was made for; None for requests that others made."""
-    metadata = request["metadata"]
-    if OWNED_BY_POD not in (metadata.get("labels") or {}):
-        return None
-    for owner in metadata.get("ownerReferences") or []:
-        if owner["kind"] == "Pod":
-            return f"{metadata['namespace']}/{owner['name']}"
-    return None
+    @property
+    def pod(self) -> str | None:
+        """`namespace/name` of the Pod that it was made for; None for requests that others made."""
+        if OWNED_BY_POD not in self.metadata.labels:
+            return None
+        names = (owner.name for owner in self.metadata.owner_references if owner.kind == "Pod")
+        name = next(names, None)
+        return f"{self.metadata.namespace}/{name}" if name else None
 
 
 class PodController:
@@ -86,103 +59,96 @@ class PodController:
         )
         for outcome in _OUTCOMES:
             self._outcomes.labels(outcome)
-        self.pods = Informer(kube, PODS, on_change=self._pod_changed, trim=trim_pod)
-        self.requests = Informer(
-            kube, CAPACITY_REQUESTS, labels=OWNED_BY_POD, on_change=self._request_changed, trim=trim_request
+        self.pods = TypedInformer(kube, PODS, Pod, on_change=self._pod_changed)
+        # Ahead of its watch by what we wrote ourselves.
+        self.requests = TypedInformer(
+            kube,
+            CAPACITY_REQUESTS,
+            Request,
+            labels=OWNED_BY_POD,
+            on_change=self._request_changed,
+            indexes={_OF_POD: lambda request: request.pod},
         )
-        # Pod → its requests by name; ahead of the informer by what we wrote ourselves.
-        self._requests_of: dict[str, dict[str, Object]] = {}
+        # Pod → the Event that tells what its request does not say.
+        self._told: dict[str, str] = {}
         self._queue = WorkQueue("pods", self._reconcile, concurrency=_CONCURRENCY)
 
     async def run(self) -> None:
         """Work until cancelled, once both informers have synced: before that, a missing request means nothing."""
         await self.pods.synced.wait()
         await self.requests.synced.wait()
-        for pod in list(self._requests_of):
-            self._queue.add(pod)
+        for request in self.requests:
+            if request.pod:
+                self._queue.add(request.pod)
         await self._queue.run()
 
-    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old != new and (pod := new or old):
-            self._queue.add(key_of(pod))
+            self._queue.add(pod.key)
 
-    def _request_changed(self, old: Object | None, new: Object | None) -> None:
+    def _request_changed(self, old: Request | None, new: Request | None) -> None:
         request = new or old
-        pod = pod_key_of(request) if request else None
-        if request is None or pod is None:
-            return
-        name = request["metadata"]["name"]
-        known = self._requests_of.get(pod, {}).get(name)
-        if new is not None:
-            self._remember(pod, new)
-        else:
-            self._forget(pod, name)
+        pod = request.pod if request else None
         # Not our own doing, or left over from a Pod that has gone.
-        if known != new or self.pods.get(pod) is None:
+        if pod and (old != new or self.pods.get(pod) is None):
             self._queue.add(pod)
 
     async def _reconcile(self, key: str) -> None:
         try:
-            outcome = await self._bring_about(key)
+            pod = self.pods.get(key)
+            if pod is None or pod.ended:
+                await self._withdraw(key, except_for=None)
+                self._told.pop(key, None)
+                self._outcomes.labels("pod_gone" if pod is None else "pod_terminal").inc()
+                return
+            await self._withdraw(key, except_for=request_name(pod))
+            translation = translate(pod, self._defaults)
+            self._outcomes.labels(await self._ask_for(pod, translation.spec)).inc()
+            await self._tell(pod, "; ".join(translation.problems))
         except Exception:
             self._outcomes.labels("error").inc()
             raise
-        self._outcomes.labels(outcome).inc()
 
-    async def _bring_about(self, key: str) -> str:
-        pod = self.pods.get(key)
-        # A Pod that is being deleted asks for nothing any more: its successor has a request of its own (docs/adr/0007).
-        ended = pod is not None and (pod["leaving"] or pod["status"]["phase"] in ("Succeeded", "Failed"))
-        wanted = request_name(pod) if pod is not None and not ended else None
-        for name in list(self._requests_of.get(key, ())):
-            if name != wanted:
-                await self._delete(key, name)
-        if pod is None:
-            return "pod_gone"
-        return "pod_terminal" if ended else await self._request_for(key, pod)
+    async def _withdraw(self, key: str, *, except_for: str | None) -> None:
+        """Delete the requests of a Pod's former lives."""
+        for request in self.requests.by(_OF_POD, key):
+            if request.metadata.name != except_for:
+                with suppress(NotFound):  # the garbage collector was faster
+                    await self._kube.delete(CAPACITY_REQUESTS, request.metadata.name, request.metadata.namespace)
+                self.requests.forget(request.key)
 
-    async def _request_for(self, key: str, pod: Object) -> str:
-        translation = translate(pod, self._defaults)
-        name, namespace = request_name(pod), pod["metadata"]["namespace"]
-        existing = self._requests_of.get(key, {}).get(name)
+    async def _ask_for(self, pod: Pod, spec: Object) -> str:
+        name, namespace = request_name(pod), pod.metadata.namespace
+        existing = self.requests.get(f"{namespace}/{name}")
         if existing is None:
             try:
-                created = await self._kube.create(CAPACITY_REQUESTS, request_of(pod, translation.spec), namespace)
+                created = await self._kube.create(CAPACITY_REQUESTS, request_of(pod, spec), namespace)
             except AlreadyExists:
                 return "cr_exists"  # its change is on the way to us, and brings us back here if it differs
-            self._remember(key, trim_request(created))
-            await self._tell(pod, translation.problems)
+            self.requests.learn(msgspec.convert(created, Request))
             return "cr_created"
-        if existing["spec"] == translation.spec:
+        if existing.spec == spec:
             return "cr_exists"
-        removed = dict.fromkeys(existing["spec"].keys() - translation.spec.keys())
-        resources = translation.spec["resources"]
-        gone = dict.fromkeys(existing["spec"].get("resources", {}).keys() - resources.keys())
-        changes = {**translation.spec, **removed, "resources": resources | gone}
+        removed = dict.fromkeys(existing.spec.keys() - spec.keys())
+        gone = dict.fromkeys(existing.spec.get("resources", {}).keys() - spec["resources"].keys())
+        changes = {**spec, **removed, "resources": spec["resources"] | gone}
         updated = await self._kube.patch(CAPACITY_REQUESTS, name, {"spec": changes}, namespace)
-        self._remember(key, trim_request(updated))
-        await self._tell(pod, translation.problems)
+        self.requests.learn(msgspec.convert(updated, Request))
         return "cr_updated"
 
-    async def _delete(self, key: str, name: str) -> None:
-        with suppress(NotFound):  # the garbage collector was faster
-            await self._kube.delete(CAPACITY_REQUESTS, name, key.partition("/")[0])
-        self._forget(key, name)
-
-    async def _tell(self, pod: Object, problems: Iterable[str]) -> None:
-        """Leave an Event on the Pod. Named after what it says, so that saying it twice makes one."""
-        message = "; ".join(problems)
-        if not message:
+    async def _tell(self, pod: Pod, message: str) -> None:
+        """Leave an Event on the Pod, once. Named after what it says, so that two lives of ours make one of it."""
+        metadata = pod.metadata
+        digest = hashlib.sha256(f"{metadata.uid}\0{message}".encode()).hexdigest()[:16]
+        if not message or self._told.get(pod.key) == digest:
             return
-        metadata = pod["metadata"]
-        digest = hashlib.sha256(f"{metadata['uid']}\0{message}".encode()).hexdigest()[:16]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        subject = {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}
         event = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{metadata['name'][:230].rstrip('-.')}.{digest}", "namespace": metadata["namespace"]},
-            "involvedObject": {"apiVersion": "v1", "kind": "Pod"}
-            | {key: metadata[key] for key in ("name", "namespace", "uid")},
+            "metadata": {"name": f"{metadata.name[:230].rstrip('-.')}.{digest}", "namespace": metadata.namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod"} | subject,
             "type": "Warning",
             "reason": "CapacityRequestIncomplete",
             "message": message,
@@ -191,18 +157,6 @@ class PodController:
             "lastTimestamp": now,
             "count": 1,
         }
-        try:
-            await self._kube.create(EVENTS, event, metadata["namespace"])
-        except AlreadyExists:
-            pass
-        except KubeError as error:
-            log.warning("could not write an event", pod=key_of(pod), error=str(error))
-
-    def _remember(self, pod: str, request: Object) -> None:
-        self._requests_of.setdefault(pod, {})[request["metadata"]["name"]] = request
-
-    def _forget(self, pod: str, name: str) -> None:
-        requests = self._requests_of.get(pod, {})
-        requests.pop(name, None)
-        if not requests:
-            self._requests_of.pop(pod, None)
+        with suppress(AlreadyExists):
+            await self._kube.create(EVENTS, event, metadata.namespace)
+        self._told[pod.key] = digest

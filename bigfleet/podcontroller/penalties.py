@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from bigfleet.core.quantity import QuantityError, parse_milli
+from bigfleet.podcontroller.pods import INTERRUPTION_PENALTY, RECLAMATION_PENALTY, Pod
 
-_ANNOTATIONS = {
-    "interruptionPenalty": "bigfleet.lucy.sh/interruption-penalty",
-    "reclamationPenalty": "bigfleet.lucy.sh/reclamation-penalty",
-}
-ANNOTATIONS = frozenset(_ANNOTATIONS.values())
+_INTERRUPTION, _RECLAMATION = "interruptionPenalty", "reclamationPenalty"
+_FIELDS = (_INTERRUPTION, _RECLAMATION)
 # PriorityClass name → CapacityRequest field → dollars as a quantity.
 Defaults = Mapping[str, Mapping[str, str]]
 
@@ -32,13 +29,16 @@ class Penalties:
     problems: tuple[str, ...]
 
 
-def penalties_of(pod: Mapping[str, Any], defaults: Defaults) -> Penalties:
-    annotations = pod["metadata"].get("annotations") or {}
-    of_class = defaults.get(pod["spec"].get("priorityClassName") or "", {})
+def penalties_of(pod: Pod, defaults: Defaults) -> Penalties:
+    own = pod.metadata.annotations
+    of_class = defaults.get(pod.spec.priority_class_name, {})
     fields: dict[str, str] = {}
     problems: list[str] = []
-    for field, annotation in _ANNOTATIONS.items():
-        value = annotations.get(annotation)
+    for field, annotation, said in (
+        (_INTERRUPTION, INTERRUPTION_PENALTY, own.interruption_penalty),
+        (_RECLAMATION, RECLAMATION_PENALTY, own.reclamation_penalty),
+    ):
+        value = said
         if value is not None and not _is_quantity(value):
             problems.append(f"annotation {annotation} is not a quantity in dollars: {value[:40]!r}")
             value = None
@@ -62,8 +62,8 @@ def load_defaults(file: Path | None) -> Defaults:
         if not isinstance(penalties, dict):
             raise DefaultsError(f"{file}: {name}: not a mapping")
         for field, value in penalties.items():
-            if field not in _ANNOTATIONS:
-                raise DefaultsError(f"{file}: {name}.{field}: there are {', '.join(_ANNOTATIONS)}")
+            if field not in _FIELDS:
+                raise DefaultsError(f"{file}: {name}.{field}: there are {', '.join(_FIELDS)}")
             if not _is_quantity(str(value)):
                 raise DefaultsError(f"{file}: {name}.{field}: {value!r} is not a quantity in dollars")
     return {name: {field: str(value) for field, value in fields.items()} for name, fields in document.items()}

@@ -1,8 +1,7 @@
 """The CapacityRequest of a Pod, and what of the Pod could not be put into it (spec/engine.md §5.2). Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, OPERATOR_NAMES
 from bigfleet.core.vectors import format_vector
@@ -10,6 +9,7 @@ from bigfleet.kube import Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.podcontroller.effective import effective_request
 from bigfleet.podcontroller.penalties import Defaults, penalties_of
+from bigfleet.podcontroller.pods import Pod, PodSpec
 
 OWNED_BY_POD = "bigfleet.lucy.sh/owned-by-pod"
 _LONGEST_NAME = 253
@@ -24,29 +24,29 @@ class Translation:
     problems: tuple[str, ...]
 
 
-def request_name(pod: Object) -> str:
+def request_name(pod: Pod) -> str:
     """One name per Pod life, readable, and the same however often we ask for it."""
-    prefix, suffix = "cr-pod-", f"-{pod['metadata']['uid'][:_UID_DIGITS]}"
+    prefix, suffix = "cr-pod-", f"-{pod.metadata.uid[:_UID_DIGITS]}"
     room = _LONGEST_NAME - len(prefix) - len(suffix)
-    return f"{prefix}{pod['metadata']['name'][:room].rstrip('-.')}{suffix}"
+    return f"{prefix}{pod.metadata.name[:room].rstrip('-.')}{suffix}"
 
 
-def request_of(pod: Object, spec: Object) -> Object:
+def request_of(pod: Pod, spec: Object) -> Object:
     """The object to create. Owned by its Pod, so that it goes even when nobody of us is there to delete it."""
-    metadata = pod["metadata"]
+    metadata = pod.metadata
     return {
         "apiVersion": CAPACITY_REQUESTS.api_version,
         "kind": "CapacityRequest",
         "metadata": {
             "name": request_name(pod),
-            "namespace": metadata["namespace"],
-            "labels": {OWNED_BY_POD: metadata["uid"]},
+            "namespace": metadata.namespace,
+            "labels": {OWNED_BY_POD: metadata.uid},
             "ownerReferences": [
                 {
                     "apiVersion": "v1",
                     "kind": "Pod",
-                    "name": metadata["name"],
-                    "uid": metadata["uid"],
+                    "name": metadata.name,
+                    "uid": metadata.uid,
                     "controller": True,
                 }
             ],
@@ -55,18 +55,18 @@ def request_of(pod: Object, spec: Object) -> Object:
     }
 
 
-def translate(pod: Object, defaults: Defaults) -> Translation:
+def translate(pod: Pod, defaults: Defaults) -> Translation:
     """What the Pod needs of its node.
 
     A constraint that cannot be said is left out and named. Leaving out the whole Pod would be worse: a bound
     Pod without a request makes its machine look unused.
     """
-    spec = pod["spec"]
+    spec = pod.spec
     problems: list[str] = []
     penalties = penalties_of(pod, defaults)
     problems += penalties.problems
     request: Object = {
-        "priority": spec.get("priority") or 0,
+        "priority": spec.priority,
         "resources": format_vector(effective_request(spec)),
         "requirements": _requirements(spec, problems),
         **penalties.fields,
@@ -81,8 +81,8 @@ def translate(pod: Object, defaults: Defaults) -> Translation:
     return Translation(request, tuple(problems))
 
 
-def _requirements(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+def _requirements(spec: PodSpec, problems: list[str]) -> list[Object]:
+    affinity = spec.affinity.get("nodeAffinity") or {}
     terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
     if len(terms) > 1:
         problems.append("only the first of several nodeSelectorTerms counts")
@@ -90,7 +90,7 @@ def _requirements(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
     if term.get("matchFields"):
         problems.append("matchFields of a nodeSelectorTerm cannot be asked for")
     requirements = [
-        {"key": key, "operator": "In", "values": [value]} for key, value in _sorted(spec.get("nodeSelector"))
+        {"key": key, "operator": "In", "values": [value]} for key, value in sorted(spec.node_selector.items())
     ]
     for expression in term.get("matchExpressions") or []:
         if expression["operator"] not in OPERATOR_NAMES:
@@ -106,31 +106,25 @@ def _requirements(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
     return sorted(requirements, key=lambda item: (item["key"], item["operator"], item.get("values", [])))
 
 
-def _spread(spec: Mapping[str, Any], problems: list[str]) -> list[Object]:
-    terms = spec.get("topologySpreadConstraints") or []
+def _spread(spec: PodSpec, problems: list[str]) -> list[Object]:
+    terms = spec.topology_spread_constraints
     if any(term.get("minDomains") for term in terms):
         problems.append("minDomains of a topologySpreadConstraint cannot be asked for")
     return [{key: term[key] for key in ("topologyKey", "maxSkew", "whenUnsatisfiable")} for term in terms]
 
 
-def _not_counted(spec: Mapping[str, Any]) -> Iterator[str]:
+def _not_counted(spec: PodSpec) -> Iterator[str]:
     """What a node must have besides the resources that are asked for."""
-    if spec.get("resourceClaims"):
+    if spec.resource_claims:
         yield "resourceClaims cannot be asked for"
-    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
-    if any(port.get("hostPort") for container in containers for port in container.get("ports") or []):
+    if any(port.host_port for container in (*spec.containers, *spec.init_containers) for port in container.ports):
         yield "that a hostPort is free cannot be asked for"
-    if any(map(is_claimed, spec.get("volumes") or [])):
+    if any(volume.claimed for volume in spec.volumes):
         yield "a node from which a PersistentVolume can be reached cannot be asked for"
 
 
-def is_claimed(volume: Mapping[str, Any]) -> bool:
-    """Whether it is a PersistentVolume: those are bound to some nodes, as a rule to a zone."""
-    return "persistentVolumeClaim" in volume or "ephemeral" in volume
-
-
-def _colocation(spec: Mapping[str, Any], problems: list[str]) -> Object | None:
-    affinity = spec.get("affinity") or {}
+def _colocation(spec: PodSpec, problems: list[str]) -> Object | None:
+    affinity = spec.affinity
     if (affinity.get("podAntiAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
         problems.append("required podAntiAffinity cannot be asked for")
     terms = (affinity.get("podAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or []
@@ -144,7 +138,3 @@ def _colocation(spec: Mapping[str, Any], problems: list[str]) -> Object | None:
     if terms[0].get("labelSelector") is not None:
         colocation["labelSelector"] = terms[0]["labelSelector"]
     return colocation
-
-
-def _sorted(mapping: Mapping[str, str] | None) -> list[tuple[str, str]]:
-    return sorted((mapping or {}).items())

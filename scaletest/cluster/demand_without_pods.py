@@ -2,6 +2,7 @@
 
 from bigfleet.kube import Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS
+from bigfleet.podcontroller.pods import read_pod
 from bigfleet.podcontroller.request import translate
 from scaletest.cluster.demand import Demand
 from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL, manifest_of
@@ -15,7 +16,7 @@ def request_of(workload: Workload, number: int) -> Object:
         "apiVersion": CAPACITY_REQUESTS.api_version,
         "kind": "CapacityRequest",
         "metadata": {"name": f"{workload.name}-{number}", "labels": template["metadata"]["labels"]},
-        "spec": translate(template, {}).spec,
+        "spec": translate(read_pod(template), {}).spec,
     }
 
 

@@ -1,6 +1,7 @@
 """What the Pods of a drawn workload ask for, by the way that a real Pod takes: manifest, CapacityRequest, roll-up."""
 
 from bigfleet.operator.rollup import contribution_of
+from bigfleet.podcontroller.pods import read_pod
 from bigfleet.podcontroller.request import translate
 from bigfleet.sim.pods import PodClass
 from scaletest.cluster.manifests import manifest_of
@@ -9,5 +10,5 @@ from scaletest.model.draw import Workload
 
 def pods_of(workload: Workload) -> PodClass:
     template = manifest_of(workload)["spec"]["template"]
-    contribution = contribution_of(translate(template, {}).spec)
+    contribution = contribution_of(translate(read_pod(template), {}).spec)
     return PodClass(contribution.profile, dict(contribution.amounts), contribution.group, kind=workload.archetype.name)

@@ -73,8 +73,12 @@ class WorkloadOptions:
     operator_burst: int = 400
     operator_ack_concurrency: int = 64
     operator_rollup_interval_seconds: float = 10
+    # What a bare machine is told; None: a comment.
+    operator_bootstrap_template_file: Path | None = None
     pod_controller_qps: float = 200
     pod_controller_burst: int = 400
+    # YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations.
+    pod_controller_priority_class_defaults: Path | None = None
     boot_delay_median_seconds: float = 0.5
     boot_delay_p99_seconds: float = 2.0
 
@@ -153,6 +157,7 @@ def pod_controller_options(options: WorkloadOptions) -> PodControllerOptions:
         metrics_addr=_address(options, POD_CONTROLLER_PORT),
         qps=options.pod_controller_qps,
         burst=options.pod_controller_burst,
+        priority_class_defaults=options.pod_controller_priority_class_defaults,
     )
 
 
@@ -178,6 +183,7 @@ def operator_options(options: WorkloadOptions) -> OperatorOptions:
         burst=options.operator_burst,
         ack_concurrency=options.operator_ack_concurrency,
         rollup_interval_seconds=options.operator_rollup_interval_seconds,
+        bootstrap_template_file=options.operator_bootstrap_template_file,
         tls_dir=options.tls_dir,
         plaintext=options.plaintext,
         renewal=options.renewal,

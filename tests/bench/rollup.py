@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from random import Random
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
 from bigfleet.api.v1alpha1.capacity_pb2 import ClusterCapacityNeeds
-from bigfleet.kube import Object
-from bigfleet.operator.requests import Requests, trim
+from bigfleet.operator.requests import CapacityRequest, Requests, Status
 from bigfleet.operator.rollup import rollup
 from scaletest.cluster.demand_without_pods import request_of
 from scaletest.cluster.manifests import NAMESPACE
@@ -33,7 +33,7 @@ _CHURN = 0.02
 class Operator:
     """What an operator knows of its cluster's requests."""
 
-    def __init__(self, requests: list[Object]) -> None:
+    def __init__(self, requests: list[CapacityRequest]) -> None:
         self._all = requests
         self._known = Requests(Counter("skipped", "Left out.", registry=CollectorRegistry()))
         began = time.perf_counter()
@@ -49,7 +49,7 @@ class Operator:
 
     def acknowledge_all(self) -> None:
         for request in self._all:
-            self._known.on_change(request, request | {"status": {"phase": "Acknowledged"}})
+            self._known.on_change(request, msgspec.structs.replace(request, status=Status("Acknowledged")))
 
     def churn(self, turn: int) -> None:
         """So many requests leave and come again, as new ones."""
@@ -86,12 +86,13 @@ def measure(count: int) -> None:
     )
 
 
-def _drawn(count: int) -> Iterator[Object]:
+def _drawn(count: int) -> Iterator[CapacityRequest]:
     _, catalog, _ = read_profile("5k")
     for workload in draw_demand(catalog.demand, count, seed=1, ordinal=0).workloads():
         for number in range(workload.replicas):
             request = request_of(workload, number)
-            yield trim(request | {"metadata": request["metadata"] | {"namespace": NAMESPACE}})
+            request["metadata"]["namespace"] = NAMESPACE
+            yield msgspec.json.decode(msgspec.json.encode(request), type=CapacityRequest)
 
 
 def _median_of(roll_up: Callable[[], object], before: Callable[[int], None] = lambda _: None) -> float:

@@ -17,14 +17,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import create_server, socket
+from typing import Any
 
 import aiohttp
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
-from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
+from bigfleet.kube import Informer, KubeClient, KubeConfig, Object, TypedInformer
+from bigfleet.kube.informer import Follower
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, Resource
-from bigfleet.operator.requests import Requests, trim
+from bigfleet.operator.requests import CapacityRequest, Requests
 from bigfleet.podcontroller.controller import PodController
 from bigfleet.security.authority import Authority
 from bigfleet.security.files import CERTIFICATE, PRIVATE_KEY
@@ -68,13 +70,13 @@ def _controller(client: KubeClient) -> PodController:
     return PodController(client, {}, CollectorRegistry())
 
 
-def _operator(client: KubeClient) -> Informer:
+def _operator(client: KubeClient) -> Follower[Any]:
     requests = Requests(Counter("skipped", "Left out.", registry=CollectorRegistry()))
-    return Informer(client, CAPACITY_REQUESTS, on_change=requests.on_change, trim=trim)
+    return TypedInformer(client, CAPACITY_REQUESTS, CapacityRequest, on_change=requests.on_change)
 
 
 # Who follows what, each with its own handler.
-FOLLOWERS: dict[str, tuple[Resource, Callable[[KubeClient], Informer]]] = {
+FOLLOWERS: dict[str, tuple[Resource, Callable[[KubeClient], Follower[Any]]]] = {
     "an informer alone, Pods": (PODS, lambda client: Informer(client, PODS)),
     "pod-controller, Pods": (PODS, lambda client: _controller(client).pods),
     "pod-controller, its requests": (CAPACITY_REQUESTS, lambda client: _controller(client).requests),

@@ -44,7 +44,14 @@ EVERYTHING: Object = {
         "maxActionsPerCycle": 2000000,
         "extraArgs": ["--reclaim-cap-fraction=0.1"],
     },
-    "operator": {"qps": 2000000, "burst": 4000000},
+    "operator": {
+        "qps": 2000000,
+        "burst": 4000000,
+        "bootstrapTemplate": "#cloud-config\n{{- range .Requirements }}\n# {{ .Key }}: {{ .Values }}\n{{- end }}\n",
+    },
+    "podController": {
+        "priorityClassDefaults": {"batch": {"interruptionPenalty": "2", "reclamationPenalty": "500m"}, "free": {}}
+    },
     "nodeCreator": {"bootDelayMedianSeconds": 20, "bootDelayP99Seconds": 90.5},
     "kwok": {
         "clusterCount": 7,

@@ -5,13 +5,27 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bigfleet.kube import Informer, KubeClient, Object
+import msgspec
+
+from bigfleet.kube import Informer, KubeClient, Metadata, Object, Subset, TypedInformer
+from bigfleet.kube.informer import Follower
 from bigfleet.kube.resources import CONFIG_MAPS
 from tests.integration.apiserver import NAMESPACE
 
 
 def config_map(name: str, value: str = "", **labels: str) -> Object:
     return {"metadata": {"name": name, "labels": labels}, "data": {"value": value}}
+
+
+class Labelled(Metadata):
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ConfigMap(Subset):
+    """A typed subset of what `config_map` makes."""
+
+    metadata: Labelled
+    data: dict[str, str]
 
 
 class Journal:
@@ -22,10 +36,11 @@ class Journal:
         self._news = asyncio.Condition()
         self._pending: set[asyncio.Task[None]] = set()
 
-    def on_change(self, old: Object | None, new: Object | None) -> None:
+    def on_change(self, old: Object | ConfigMap | None, new: Object | ConfigMap | None) -> None:
         item = new or old or {}
+        name = item.metadata.name if isinstance(item, ConfigMap) else item["metadata"]["name"]
         sign = "+" if old is None else "-" if new is None else "~"
-        self.entries.append(f"{sign}{item['metadata']['name']}")
+        self.entries.append(f"{sign}{name}")
         task = asyncio.ensure_future(self._tell())
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
@@ -43,10 +58,25 @@ class Journal:
 @asynccontextmanager
 async def informer(client: KubeClient, journal: Journal, **scope: Any) -> AsyncIterator[Informer]:
     following = Informer(client, CONFIG_MAPS, namespace=NAMESPACE, labels="test", on_change=journal.on_change, **scope)
+    async with running(following):
+        yield following
+
+
+@asynccontextmanager
+async def typed_informer(client: KubeClient, journal: Journal, **scope: Any) -> AsyncIterator[TypedInformer[ConfigMap]]:
+    following = TypedInformer(
+        client, CONFIG_MAPS, ConfigMap, namespace=NAMESPACE, labels="test", on_change=journal.on_change, **scope
+    )
+    async with running(following):
+        yield following
+
+
+@asynccontextmanager
+async def running(following: Follower[Any]) -> AsyncIterator[None]:
     task = asyncio.create_task(following.run())
     try:
         await asyncio.wait_for(following.synced.wait(), 20)
-        yield following
+        yield
     finally:
         task.cancel()
         await asyncio.wait([task])

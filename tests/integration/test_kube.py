@@ -18,7 +18,7 @@ from bigfleet.kube import (
 )
 from bigfleet.kube.resources import CAPACITY_REQUESTS, CONFIG_MAPS, NODES, PODS, UPCOMING_NODES
 from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, ApiServer
-from tests.integration.following import Journal, config_map, informer
+from tests.integration.following import Journal, config_map, informer, typed_informer
 
 pytestmark = pytest.mark.integration
 
@@ -121,6 +121,8 @@ async def test_requests_are_selected_by_phase(kube: KubeClient) -> None:
     await kube.patch(CAPACITY_REQUESTS, "done", {"status": {"phase": "Acknowledged"}}, NAMESPACE, "status")
     found, _ = await kube.list(CAPACITY_REQUESTS, fields="status.phase=Acknowledged")
     assert [item["metadata"]["name"] for item in found] == ["done"]
+    found, _ = await kube.list(CAPACITY_REQUESTS, fields="status.phase=")
+    assert [item["metadata"]["name"] for item in found] == ["waiting"], "as docs/adr/0033 has it"
 
 
 async def test_an_eviction_waits_for_the_budget(kube: KubeClient) -> None:
@@ -173,3 +175,36 @@ async def test_an_informer_keeps_what_trim_leaves(kube: KubeClient) -> None:
     trimmed: Callable[[Object], Object] = lambda item: {"metadata": {"name": item["metadata"]["name"]}}  # noqa: E731
     async with informer(kube, journal, trim=trimmed) as following:
         assert list(following) == [{"metadata": {"name": "one"}}]
+
+
+async def test_a_typed_informer_knows_what_its_type_names_and_no_more(kube: KubeClient) -> None:
+    await kube.create(CONFIG_MAPS, config_map("one", "a", test="typed"), NAMESPACE)
+    journal = Journal()
+    async with typed_informer(kube, journal) as following:
+        before = following.get(f"{NAMESPACE}/one")
+        assert before is not None
+        assert (before.metadata.labels, before.data) == ({"test": "typed"}, {"value": "a"})
+        await kube.patch(CONFIG_MAPS, "one", {"metadata": {"annotations": {"nobody": "reads"}}}, NAMESPACE)
+        await journal.until(lambda told: "~one" in told)
+        assert following.get(f"{NAMESPACE}/one") == before
+        await kube.delete(CONFIG_MAPS, "one", NAMESPACE)
+        assert await journal.until(lambda told: "-one" in told) == ["+one", "~one", "-one"]
+
+
+async def test_an_index_follows_what_comes_moves_and_goes(kube: KubeClient) -> None:
+    for name, color in (("one", "red"), ("two", "red"), ("three", "blue")):
+        await kube.create(CONFIG_MAPS, config_map(name, test="index", color=color), NAMESPACE)
+    await kube.create(CONFIG_MAPS, config_map("colorless", test="index"), NAMESPACE)
+    journal = Journal()
+    by_color = {"color": lambda item: item.metadata.labels.get("color")}
+    async with typed_informer(kube, journal, indexes=by_color) as following:
+
+        def colored(color: str) -> set[str]:
+            return {item.metadata.name for item in following.by("color", color)}
+
+        assert (colored("red"), colored("blue"), colored("green")) == ({"one", "two"}, {"three"}, set())
+        await kube.patch(CONFIG_MAPS, "two", {"metadata": {"labels": {"color": "blue"}}}, NAMESPACE)
+        await kube.delete(CONFIG_MAPS, "one", NAMESPACE)
+        await kube.patch(CONFIG_MAPS, "three", {"metadata": {"labels": {"color": None}}}, NAMESPACE)
+        await journal.until(lambda told: "~three" in told)
+        assert (colored("red"), colored("blue")) == (set(), {"two"})

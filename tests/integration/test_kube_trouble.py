@@ -1,9 +1,10 @@
 """bigfleet.kube and a real kube-apiserver in trouble: dropped watches, lost history, refusals, silence, a crash."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -12,7 +13,7 @@ import pytest
 from bigfleet.kube import AlreadyExists, Gone, KubeClient, Resource, TooManyRequests
 from bigfleet.kube.resources import CONFIG_MAPS
 from tests.integration.apiserver import GUEST, NAMESPACE, ApiServer
-from tests.integration.following import Journal, config_map, informer
+from tests.integration.following import Journal, config_map, informer, typed_informer
 from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
@@ -86,6 +87,41 @@ async def test_a_watch_that_drops_goes_on_where_it_was(kube: KubeClient, apiserv
         relay.mend()
         # In the order in which it happened; a new list would tell of deletions first.
         assert await journal.until(lambda told: "-first" in told) == ["+first", "+second", "-first"]
+
+
+class Noting(KubeClient):
+    """Knows what an informer asked it for: `list`, or the version that a watch went on from."""
+
+    def __init__(self, apiserver: ApiServer, watch_seconds: int) -> None:
+        super().__init__(apiserver.config, watch_seconds=watch_seconds)
+        self.asked: list[str] = []
+
+    async def list(self, *arguments: Any, **options: Any) -> Any:
+        self.asked.append("list")
+        return await super().list(*arguments, **options)
+
+    def watch(self, *arguments: Any, version: str, **options: Any) -> AsyncGenerator[tuple[str, Any]]:
+        self.asked.append(version)
+        return super().watch(*arguments, version=version, **options)
+
+
+@pytest.mark.parametrize("follow", [informer, typed_informer])
+async def test_a_watch_in_which_nothing_happens_is_carried_on_by_bookmarks(
+    kube: KubeClient, apiserver: ApiServer, follow: Callable[..., AbstractAsyncContextManager[object]]
+) -> None:
+    # An apiserver sends a bookmark every minute, and two seconds before it ends a watch.
+    async with Noting(apiserver, watch_seconds=5) as client:
+        journal = Journal()
+        async with follow(client, journal):
+            elsewhere = await kube.create(CONFIG_MAPS, config_map("elsewhere", other="yes"), NAMESPACE)
+            await kube.delete(CONFIG_MAPS, "elsewhere", NAMESPACE)
+            await eventually(lambda: len(client.asked) >= 3)
+            asked, first, second = client.asked[:3]
+            assert asked == "list"
+            reached = int(elsewhere["metadata"]["resourceVersion"])
+            assert int(first) < reached <= int(second), "no event of ours told it, and it did not list again"
+            await kube.create(CONFIG_MAPS, config_map("late", test="bookmark"), NAMESPACE)
+            assert await journal.until(bool) == ["+late"]
 
 
 async def test_a_watch_whose_history_is_gone_lists_again(kube: KubeClient, apiserver: ApiServer) -> None:

@@ -290,12 +290,16 @@ async def test_a_renewed_certificate_is_taken_up_without_a_restart(
         await (await world.shard.session()).receive("rollup")
 
 
+async def nothing_to_open(node: str) -> None:
+    raise AssertionError(f"{node} was never closed")
+
+
 async def test_a_failed_machines_record_goes_after_a_while_unless_it_recovers(kube: KubeClient) -> None:
     states = NodeStates(
         kube,
         OperatorMetrics(CollectorRegistry()),
         CLUSTER,
-        on_recovered=lambda node: None,
+        on_recovered=nothing_to_open,
         failed_record_seconds=0.5,
     )
     running = asyncio.create_task(states.run())

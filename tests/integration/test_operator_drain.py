@@ -1,13 +1,16 @@
 """Reclaims carried out by the operator on a real kube-apiserver."""
 
+from contextlib import AbstractAsyncContextManager
+
 import pytest
 
 from bigfleet.api.v1alpha1.shard_pb2 import ReclaimInstruction
 from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import NODES, PODS
-from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, eventually
-from tests.integration.operator_world import World, until_gone, until_phase
-from tests.integration.scripted_shard import ShardSide
+from tests.integration.admission import refusals, refusing
+from tests.integration.apiserver import DISRUPTION_BUDGETS, NAMESPACE, ApiServer, eventually
+from tests.integration.operator_world import World, operator, until_gone, until_phase
+from tests.integration.scripted_shard import ShardSide, serving
 
 pytestmark = pytest.mark.integration
 
@@ -28,7 +31,21 @@ async def node_with_pods(kube: KubeClient, *names: str, owner: str = "ReplicaSet
         await kube.patch(PODS, name, {"status": {"phase": "Running"}}, NAMESPACE, "status")
 
 
-async def refusals(kube: KubeClient) -> float:
+def nodes_stay_as_they_are(kube: KubeClient) -> AbstractAsyncContextManager[None]:
+    return refusing(
+        kube, NODES, "UPDATE", lambda: kube.patch(NODES, "fake-m1", {"metadata": {"labels": {"touched": "yes"}}})
+    )
+
+
+async def until_cordoned(kube: KubeClient, wanted: bool) -> None:
+    async def attempt() -> bool:
+        node = await kube.get(NODES, "fake-m1")
+        return bool(node["spec"].get("unschedulable", False) is wanted)
+
+    assert await eventually(attempt)
+
+
+async def refused_evictions(kube: KubeClient) -> float:
     """How many evictions the apiserver has answered with 429."""
     lines = (await kube.raw("GET", "/metrics")).decode().splitlines()
     return sum(
@@ -71,12 +88,12 @@ async def test_a_drain_waits_for_the_budget_and_leaves_daemons_alone(world: Worl
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
     }
     await world.kube.create(DISRUPTION_BUDGETS, budget, NAMESPACE)
-    before = await refusals(world.kube)
+    before = await refused_evictions(world.kube)
     side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["fake-m1"], grace_period_seconds=30))
     await side.receive("reclaim_ack")
 
     async def refused() -> bool:
-        return await refusals(world.kube) > before
+        return await refused_evictions(world.kube) > before
 
     assert await eventually(refused)
     assert await world.kube.get(PODS, "guarded", NAMESPACE)
@@ -106,18 +123,85 @@ async def test_a_drain_that_outlasts_its_grace_says_so(world: World, side: Shard
         await world.kube.patch(PODS, "stuck", {"metadata": {"finalizers": None}}, NAMESPACE)
 
 
+async def test_a_drain_ends_with_its_grace_although_the_apiserver_says_nothing(
+    world: World, side: ShardSide, apiserver: ApiServer
+) -> None:
+    await node_with_pods(world.kube, "web")
+    with apiserver.holding_its_breath():
+        side.send(
+            reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["fake-m1"], grace_period_seconds=2)
+        )
+        report = await side.receive("drain_report")
+    assert report.error == "the grace is over and fake-m1 could not be cordoned"
+
+
+async def test_nobody_is_evicted_before_the_cordon_holds(world: World, side: ShardSide) -> None:
+    await node_with_pods(world.kube, "web")
+    async with nodes_stay_as_they_are(world.kube):
+        before = await refusals(world.kube)
+        side.send(
+            reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["fake-m1"], grace_period_seconds=30)
+        )
+
+        async def refused() -> bool:
+            return await refusals(world.kube) > before
+
+        assert await eventually(refused)
+        assert await world.kube.get(PODS, "web", NAMESPACE), "or it might come back here"
+    assert (await side.receive("drain_report")).error == ""
+    await until_cordoned(world.kube, True)
+
+
 async def test_a_machine_that_stays_after_all_takes_pods_again(world: World, side: ShardSide) -> None:
-    await node_with_pods(world.kube)
+    await drained_node_whose_machine_stays(world.kube, side)
+    side.tell("m1", "CONFIGURED")
+    await until_cordoned(world.kube, False)
+    await until_phase(world.kube, "m1", "Ready")
+
+
+async def test_a_node_that_cannot_be_opened_yet_is_opened_later(world: World, side: ShardSide) -> None:
+    await drained_node_whose_machine_stays(world.kube, side)
+    async with nodes_stay_as_they_are(world.kube):
+        before = await refusals(world.kube)
+        side.tell("m1", "CONFIGURED")
+
+        async def refused() -> bool:
+            return await refusals(world.kube) > before
+
+        assert await eventually(refused)
+        await until_phase(world.kube, "m1", "Drained")  # a node that takes no Pods is not Ready
+    await until_cordoned(world.kube, False)
+    await until_phase(world.kube, "m1", "Ready")
+
+
+async def test_a_node_that_one_operator_could_not_open_is_opened_by_the_next(
+    apiserver: ApiServer, kube: KubeClient
+) -> None:
+    async with operator(apiserver, kube) as world, serving(world.shard, world.shard_addr):
+        await drained_node_whose_machine_stays(kube, await world.shard.session())
+    async with (
+        nodes_stay_as_they_are(kube),
+        operator(apiserver, kube) as world,
+        serving(world.shard, world.shard_addr),
+    ):
+        before = await refusals(kube)
+        (await world.shard.session()).tell("m1", "CONFIGURED")
+
+        async def refused() -> bool:
+            return await refusals(kube) > before
+
+        assert await eventually(refused)
+    async with operator(apiserver, kube) as world, serving(world.shard, world.shard_addr):
+        (await world.shard.session()).tell("m1", "CONFIGURED")
+        await until_cordoned(kube, False)
+
+
+async def drained_node_whose_machine_stays(kube: KubeClient, side: ShardSide) -> None:
+    await node_with_pods(kube)
     for state, phase in (("CONFIGURED", "Ready"), ("DRAINING", "Draining")):
         side.tell("m1", state)
-        await until_phase(world.kube, "m1", phase)
+        await until_phase(kube, "m1", phase)
     side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m1"], grace_period_seconds=30))
     await side.receive("drain_report")
-    side.tell("m1", "CONFIGURED")
-
-    async def uncordoned() -> bool:
-        node = await world.kube.get(NODES, "fake-m1")
-        return not node["spec"].get("unschedulable")
-
-    assert await eventually(uncordoned)
-    await until_phase(world.kube, "m1", "Ready")
+    await until_phase(kube, "m1", "Drained")
+    await until_cordoned(kube, True)

@@ -11,6 +11,7 @@ import pytest
 from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS
 from bigfleet.podcontroller import PodControllerOptions, serve
+from tests.integration.admission import refusals, refusing
 from tests.integration.apiserver import NAMESPACE, ApiServer, eventually, free_ports
 
 pytestmark = pytest.mark.integration
@@ -160,23 +161,65 @@ async def test_a_penalty_that_changes_changes_the_request(apiserver: ApiServer, 
         assert await eventually(changed)
 
 
-async def test_what_cannot_be_asked_for_is_told_on_the_pod(apiserver: ApiServer, kube: KubeClient) -> None:
+def picky_pod() -> Object:
     term = {"matchExpressions": [{"key": "cpus", "operator": "Gt", "values": ["4"]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term, term]}}}
+    return pod(
+        "picky",
+        affinity={
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term, term]}}
+        },
+    )
+
+
+async def until_told(kube: KubeClient) -> Object:
+    """The one Event about what a request does not say."""
+
+    async def attempt() -> Object:
+        items, _ = await kube.list(EVENTS, NAMESPACE, fields="reason=CapacityRequestIncomplete")
+        assert len(items) == 1
+        only: Object = items[0]
+        return only
+
+    return await eventually(attempt)
+
+
+async def test_what_cannot_be_asked_for_is_told_on_the_pod(apiserver: ApiServer, kube: KubeClient) -> None:
     async with controller(apiserver):
-        created = await kube.create(PODS, pod("picky", affinity=affinity), NAMESPACE)
-
-        async def event() -> Object:
-            items, _ = await kube.list(EVENTS, NAMESPACE, fields="reason=CapacityRequestIncomplete")
-            assert len(items) == 1
-            only: Object = items[0]
-            return only
-
-        told = await eventually(event)
+        created = await kube.create(PODS, picky_pod(), NAMESPACE)
+        told = await until_told(kube)
         assert told["involvedObject"]["uid"] == created["metadata"]["uid"]
         assert "operator Gt on cpus" in told["message"]
         assert "first of several nodeSelectorTerms" in told["message"]
         await until_requests_are(kube, "picky")
+
+
+async def test_what_a_former_life_did_not_get_to_tell_is_told_by_the_next(
+    apiserver: ApiServer, kube: KubeClient
+) -> None:
+    await kube.create(PODS, picky_pod(), NAMESPACE)
+    async with controller(apiserver):
+        await until_told(kube)
+    # As after a crash between the request and its Event.
+    await kube.raw("DELETE", EVENTS.path(NAMESPACE))
+    async with controller(apiserver) as address:
+        await until_told(kube)
+        assert (await outcomes(address))["cr_created"] == 0
+
+
+async def test_an_event_that_is_refused_is_tried_again(apiserver: ApiServer, kube: KubeClient) -> None:
+    probe = {"metadata": {"generateName": "probe-"}, "involvedObject": {"namespace": NAMESPACE}, "reason": "Probe"}
+    async with controller(apiserver) as address:
+        async with refusing(kube, EVENTS, "CREATE", lambda: kube.create(EVENTS, probe, NAMESPACE)):
+            before = await refusals(kube)
+            await kube.create(PODS, picky_pod(), NAMESPACE)
+
+            async def refused() -> bool:
+                return await refusals(kube) > before
+
+            assert await eventually(refused)
+            await until_requests_are(kube, "picky")
+        await until_told(kube)
+        assert (await outcomes(address))["cr_created"] == 1
 
 
 async def test_an_annotation_that_becomes_nonsense_is_told_too(apiserver: ApiServer, kube: KubeClient) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ import yaml
 from bigfleet.cli import PROCESSES as BIGFLEET
 from bigfleet.dispatch import Process
 from bigfleet.flags import parse_options
+from bigfleet.podcontroller.penalties import load_defaults
 from scaletest.cluster.cli import PROCESSES as CLUSTER
 from scaletest.cluster.control_plane import ControlPlaneOptions
+from scaletest.cluster.workload import operator_options, pod_controller_options
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from tests.golden.pods import environment, expanded
 from tests.golden.rendering import NAMESPACE, Object, merged, plan_values, render
-from tests.golden.variants import GOLDEN, VARIANTS, objects_of, pods_of
+from tests.golden.variants import EVERYTHING, GOLDEN, VARIANTS, objects_of, pods_of
 from tests.unit.plans import shipped_plan
 
 PROGRAMS = {"bigfleet": BIGFLEET, "scaletest-cluster": CLUSTER}
@@ -71,6 +74,39 @@ def test_settings_reach_their_process() -> None:
     assert control_plane.node_lease_seconds == 40
     assert control_plane.apiserver_memory_mib == 2_000_000
     assert control_plane.apiserver_extra_flag == ("--max-requests-inflight=4000", "--goaway-chance=0.001")
+
+
+def mounted(variant: str, pod: str, container: str, path: Path) -> str:
+    """What a container reads under this path, from a ConfigMap of the chart."""
+    spec = pods_of(variant)[pod].spec
+    (holder,) = [one for one in spec["containers"] if one["name"] == container]
+    (mount,) = [one for one in holder["volumeMounts"] if one["mountPath"] == str(path.parent)]
+    (volume,) = [one for one in spec["volumes"] if one["name"] == mount["name"]]
+    return config_map(objects_of(variant), volume["configMap"]["name"])[path.name]
+
+
+def test_a_bootstrap_template_reaches_the_operator() -> None:
+    (_, workload) = pods_of("everything")["kwok-cluster"].containers
+    file = operator_options(options_of(workload)).bootstrap_template_file
+    assert file is not None
+    text = mounted("everything", "kwok-cluster", "workload", file)
+    assert text == EVERYTHING["operator"]["bootstrapTemplate"]
+
+
+def test_the_defaults_of_priority_classes_reach_the_pod_controller(tmp_path: Path) -> None:
+    (_, workload) = pods_of("everything")["kwok-cluster"].containers
+    file = pod_controller_options(options_of(workload)).priority_class_defaults
+    assert file is not None
+    arrived = tmp_path / file.name
+    arrived.write_text(mounted("everything", "kwok-cluster", "workload", file))
+    assert load_defaults(arrived) == EVERYTHING["podController"]["priorityClassDefaults"]
+
+
+def test_who_gives_neither_has_no_file_for_them() -> None:
+    (_, workload) = pods_of("dev-50")["kwok-cluster"].containers
+    options = options_of(workload)
+    assert operator_options(options).bootstrap_template_file is None
+    assert pod_controller_options(options).priority_class_defaults is None
 
 
 def test_three_coordinators_know_each_other_and_one_knows_nobody() -> None:

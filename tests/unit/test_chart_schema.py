@@ -113,6 +113,10 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "a fraction for a count": ({"shard": {"replicas": 1.5}}, "shard.replicas: Invalid type"),
     "a number for a switch": ({"grafana": {"enabled": 1}}, "grafana.enabled: Invalid type"),
     "two coordinators": ({"coordinator": {"replicas": 2}}, "coordinator.replicas must be one of the following: 1, 3"),
+    "a penalty that is none": (
+        {"podController": {"priorityClassDefaults": {"batch": {"interuptionPenalty": "2"}}}},
+        "podController.priorityClassDefaults.batch: Additional property interuptionPenalty is not allowed",
+    ),
     "no shard": ({"shard": {"replicas": 0}}, "shard.replicas: Must be greater than or equal to 1"),
     "a tag of digits": ({"image": {"bigfleet": {"tag": 20261116}}}, "image.bigfleet.tag: Invalid type"),
     "the tag latest": ({"image": {"grafana": {"tag": "latest"}}}, "image.grafana.tag"),

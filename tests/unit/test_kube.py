@@ -1,4 +1,4 @@
-"""The parts of the Kubernetes client that need no apiserver: configuration, retries, rate limit, work queue."""
+"""The parts of the Kubernetes client that need no apiserver: configuration, retries, frames, rate limit, queue."""
 
 import asyncio
 import base64
@@ -12,10 +12,12 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from bigfleet.kube import KubeClient, KubeConfig, KubeConfigError, KubeError, TooManyRequests, WorkQueue
+from bigfleet.kube import KubeClient, KubeConfig, KubeConfigError, KubeError, Store, TooManyRequests, WorkQueue
 from bigfleet.kube.errors import AlreadyExists, Conflict, Gone, NotFound, error_from_status
+from bigfleet.kube.frames import event_decoder
 from bigfleet.kube.ratelimit import RateLimit
 from bigfleet.kube.resources import PODS
+from bigfleet.podcontroller.pods import Pod
 
 
 def kubeconfig(tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
@@ -165,6 +167,47 @@ async def test_an_answer_that_is_no_json_is_a_kube_error() -> None:
     async with answering(web.Response(text="<html>")) as (client, _):
         with pytest.raises(KubeError, match="not answered in JSON"):
             await client.get(PODS, "one", "default")
+
+
+# Recorded from a kube-apiserver 1.34.
+BOOKMARK = (
+    b'{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"219"},'
+    b'"spec":{"containers":null},"status":{}}}'
+)
+EXPIRED = (
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+    b'"message":"too old resource version: 1 (212)","reason":"Expired","code":410}}'
+)
+
+
+def test_a_bookmark_is_no_pod_and_still_tells_its_version() -> None:
+    kind, mark = event_decoder(Pod)(BOOKMARK)
+    assert (kind, mark.metadata.resource_version) == ("BOOKMARK", "219")
+
+
+@pytest.mark.parametrize("subset", [None, Pod])
+def test_an_error_in_a_watch_is_raised_whatever_is_watched(subset: type[Pod] | None) -> None:
+    with pytest.raises(Gone, match="too old resource version"):
+        event_decoder(subset)(EXPIRED)
+
+
+@pytest.mark.parametrize("line", [b'{"type":"ADDED","obj', b'{"type":"ADDED","object":{"metadata":{},"spec":"none"}}'])
+def test_a_line_that_cannot_be_read_is_a_kube_error(line: bytes) -> None:
+    with pytest.raises(KubeError, match="watch"):
+        event_decoder(Pod)(line)
+
+
+def test_a_store_finds_objects_by_what_its_indexes_say() -> None:
+    store: Store[str] = Store({"first": lambda word: word[:1] or None, "length": lambda word: str(len(word))})
+    for key, word in (("a", "apple"), ("b", "plum"), ("c", "pear"), ("d", "")):
+        store.put(key, word)
+    assert sorted(store.by("first", "p")) == ["pear", "plum"]
+    assert store.put("b", "apricot") == "plum"
+    assert (store.by("first", "p"), sorted(store.by("first", "a"))) == (["pear"], ["apple", "apricot"])
+    assert store.pop("c") == "pear"
+    assert store.pop("c") is None
+    assert (store.by("first", "p"), store.by("length", "4")) == ([], [])
+    assert (len(store), store.keys()) == (3, {"a", "b", "d"})
 
 
 def test_a_burst_goes_out_at_once_and_then_at_the_rate() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from bigfleet.api.v1alpha1.shard_pb2 import (
     ReclaimAck,
 )
 from bigfleet.operator.availability import hint_name, hint_spec
-from bigfleet.operator.bootstrap import Bootstrap, TemplateError
+from bigfleet.operator.bootstrap import Bootstrap
 from bigfleet.operator.drain import must_leave
 from bigfleet.operator.metrics import NODE_PHASES, OperatorMetrics
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import CAPACITY, Outbox
+from bigfleet.operator.template import TemplateError
 
 IN_ZONE = NodeSelectorRequirement(key="zone", operator=NodeSelectorRequirement.IN, values=["a"])
 
@@ -38,15 +40,46 @@ def test_a_template_is_filled_in_and_shell_variables_are_left_alone(tmp_path: Pa
     file.write_text("join --cluster {{ .ClusterID }} --name {{.MachineID}} $HOME ${X} # {{ .Requirements }}")
     request = BootstrapRequest(request_id="r1", cluster_id="c1", machine_id="m1", requirements=[IN_ZONE])
     assert Bootstrap.load("c1", file).respond(request).user_data.decode() == (
-        'join --cluster c1 --name m1 $HOME ${X} # [{"key": "zone", "operator": "In", "values": ["a"]}]'
+        "join --cluster c1 --name m1 $HOME ${X} # [{zone In [a]}]"
     )
 
 
-def test_a_template_that_asks_for_the_unknown_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_a_template_goes_through_the_requirements_as_gos_does() -> None:
+    template = (
+        "labels:\n"
+        "{{- range .Requirements }}\n"
+        "  {{ .Key }} {{ .Operator }}:{{/* one each */}}\n"
+        "  {{- range .Values }} {{ . }}@{{ $.ClusterID }}{{ end }}\n"
+        "{{- end }}\n"
+    )
+    any_disk = NodeSelectorRequirement(key="disk", operator=NodeSelectorRequirement.EXISTS)
+    two_zones = NodeSelectorRequirement(key="zone", operator=NodeSelectorRequirement.IN, values=["a", "b"])
+    request = BootstrapRequest(request_id="r1", cluster_id="c1", machine_id="m1", requirements=[any_disk, two_zones])
+    assert Bootstrap("c1", template).respond(request).user_data.decode() == (
+        "labels:\n  disk Exists:\n  zone In: a@c1 b@c1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        ("{{ .Cluster }}", "{{ .Cluster }} is unknown: there are .ClusterID, .MachineID, .Requirements"),
+        ("{{ range .Requirements }}{{ .ClusterID }}{{ end }}", "there are .Key, .Operator, .Values"),
+        ("{{ range .Requirements }}{{ .Key }}", "a {{ range }} has no {{ end }}"),
+        ("{{ range .ClusterID }}{{ end }}", "{{ range .ClusterID }}: that is no list"),
+        ("{{ end }}", "{{ end }} is unknown"),
+        ("{{ if .MachineID }}{{ end }}", "{{ if .MachineID }} is unknown"),
+        ("{{ .ClusterID | upper }}", "{{ .ClusterID | upper }} is unknown"),
+    ],
+)
+def test_a_template_that_asks_for_the_unknown_is_refused_at_the_start(
+    tmp_path: Path, template: str, complaint: str
+) -> None:
     file = tmp_path / "bootstrap.tmpl"
-    file.write_text("{{ range .Requirements }}")
-    with pytest.raises(TemplateError, match=r"bootstrap\.tmpl: \{\{ range \.Requirements \}\} is unknown"):
+    file.write_text(template)
+    with pytest.raises(TemplateError, match=re.escape(complaint)) as refusal:
         Bootstrap.load("c1", file)
+    assert str(file) in str(refusal.value)
 
 
 def test_a_bootstrap_for_another_cluster_is_refused() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from bigfleet.core.vectors import format_vector
 from bigfleet.podcontroller.effective import effective_request
+from bigfleet.podcontroller.pods import read_pod
 
 
 def box(restarts: bool = False, **requests: str) -> dict[str, Any]:
@@ -31,4 +32,4 @@ def box(restarts: bool = False, **requests: str) -> dict[str, Any]:
     ids=["sum", "peak", "sidecar", "sidecar first", "sidecar last", "overhead", "pod level", "nothing"],
 )
 def test_a_pods_effective_request(spec: dict[str, Any], total: dict[str, str]) -> None:
-    assert format_vector(effective_request(spec)) == total
+    assert format_vector(effective_request(read_pod({"metadata": {}, "spec": spec}).spec)) == total

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.operator.rollup import contribution_of
-from bigfleet.podcontroller.controller import pod_key_of, trim_pod
+from bigfleet.podcontroller.controller import Request
 from bigfleet.podcontroller.penalties import DefaultsError, load_defaults
+from bigfleet.podcontroller.pods import read_pod
 from bigfleet.podcontroller.request import Translation, request_name, request_of, translate
 
 UID = "0a1b2c3d-0000-4000-8000-000000000000"
@@ -33,7 +35,7 @@ def expressions(*items: tuple[str, str, list[str]]) -> dict[str, Any]:
 
 
 def translated(subject: dict[str, Any]) -> Translation:
-    return translate(trim_pod(subject), {})
+    return translate(read_pod(subject), {})
 
 
 def test_a_pod_that_asks_for_nothing_special_takes_any_instance_type() -> None:
@@ -133,16 +135,16 @@ def test_penalties_come_from_annotations_then_the_class_then_nowhere(tmp_path: P
     file.write_text("batch: {interruptionPenalty: 2, reclamationPenalty: 500m}\n")
     defaults = load_defaults(file)
     own = {"bigfleet.lucy.sh/interruption-penalty": "8"}
-    spec = translate(trim_pod(pod(own, priorityClassName="batch")), defaults).spec
+    spec = translate(read_pod(pod(own, priorityClassName="batch")), defaults).spec
     assert (spec["interruptionPenalty"], spec["reclamationPenalty"]) == ("8", "500m")
-    spec = translate(trim_pod(pod(own, priorityClassName="other")), defaults).spec
+    spec = translate(read_pod(pod(own, priorityClassName="other")), defaults).spec
     assert spec["interruptionPenalty"] == "8"
     assert "reclamationPenalty" not in spec
 
 
 def test_a_penalty_that_is_no_quantity_is_named_and_the_default_taken() -> None:
     translation = translate(
-        trim_pod(pod({"bigfleet.lucy.sh/reclamation-penalty": "much"}, priorityClassName="batch")),
+        read_pod(pod({"bigfleet.lucy.sh/reclamation-penalty": "much"}, priorityClassName="batch")),
         {"batch": {"reclamationPenalty": "4"}},
     )
     assert translation.spec["reclamationPenalty"] == "4"
@@ -167,28 +169,28 @@ def test_bad_defaults_are_refused_by_name(tmp_path: Path, text: str, complaint: 
 
 
 def test_a_request_belongs_to_its_pod() -> None:
-    request = request_of(pod(), {"priority": 0})
+    request = request_of(read_pod(pod()), {"priority": 0})
     assert request["metadata"]["name"] == "cr-pod-web-0-0a1b2c3d"
     assert request["metadata"]["labels"] == {"bigfleet.lucy.sh/owned-by-pod": UID}
     assert request["metadata"]["ownerReferences"][0]["uid"] == UID
-    assert pod_key_of(request) == "default/web-0"
+    assert msgspec.convert(request, Request).pod == "default/web-0"
 
 
 def test_a_request_of_somebody_else_is_nobodys() -> None:
-    foreign = request_of(pod(), {})
+    foreign = request_of(read_pod(pod()), {})
     foreign["metadata"]["labels"] = {}
-    assert pod_key_of(foreign) is None
+    assert msgspec.convert(foreign, Request).pod is None
 
 
 def test_the_longest_pod_name_still_makes_a_legal_request_name() -> None:
-    name = request_name(pod(name="a" * 236 + "." + "b" * 16))
+    name = request_name(read_pod(pod(name="a" * 236 + "." + "b" * 16)))
     assert len(name) <= 253
     assert name.endswith("a-0a1b2c3d")
 
 
-def test_a_pod_is_trimmed_to_what_its_request_depends_on() -> None:
+def test_of_a_pod_only_that_is_read_on_which_its_request_depends() -> None:
     before, after = pod(), pod()
-    after["metadata"] |= {"resourceVersion": "7", "labels": {"x": "y"}, "annotations": {"other": "z"}}
+    after["metadata"] |= {"labels": {"x": "y"}, "annotations": {"other": "z"}}
     after["spec"]["nodeName"] = "n1"
     after["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled"}]}
-    assert trim_pod(before) == trim_pod(after)
+    assert read_pod(before) == read_pod(after)
