@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from tests.bench.report import verdict
+
 INTERRUPTED = 130
 _BEGAN = time.monotonic()
 
@@ -34,7 +36,8 @@ async def within(seconds: float, what: str, state: Callable[[], str] = lambda: "
 
 
 def run(measure: Callable[[], Awaitable[None]]) -> None:
-    """Run it to its end. SIGTERM and Ctrl-C cancel it, so that it can take away what it started."""
+    """Run it to its end; exits with 1 if a bar was missed. SIGTERM and Ctrl-C cancel it, so that it can take away what
+    it started."""
 
     async def until_signalled() -> None:
         task = asyncio.ensure_future(measure())
@@ -50,3 +53,5 @@ def run(measure: Callable[[], Awaitable[None]]) -> None:
     except TooSlow as error:
         say(str(error))
         sys.exit(1)
+    if code := verdict():
+        sys.exit(code)
