@@ -27,7 +27,7 @@ from scaletest.model.draw import cluster_id
 from tests.bench.cases import CHURN, changed_rows
 from tests.bench.fleets import SHAPES, Shape, SyntheticFleet
 from tests.bench.ingest import machine_to_wire
-from tests.bench.report import against, emit
+from tests.bench.report import against, emit, verdict
 from tests.unit.shard_world import ScriptedProvider, World
 
 BAR_MS = {"50k": 250.0}
@@ -205,3 +205,4 @@ async def measure(shape: Shape) -> None:
 if __name__ == "__main__":
     for one in sys.argv[1:] or BAR_MS:
         asyncio.run(measure(SHAPES[one]))
+    sys.exit(verdict())

@@ -38,8 +38,12 @@ _CPU_BAR = 1.0
 OURS = frozenset({"control-plane", "workload", "node-creator", "pod-controller", "load-driver", "operator"})
 
 
-async def measure(pods: int) -> bool:
-    """Whether its bar was met."""
+async def measure(*sizes: int) -> None:
+    for pods in sizes:
+        await measure_one(pods)
+
+
+async def measure_one(pods: int) -> None:
     tools = await toolchain.ensure(kwok_cluster.TOOLS)
     async with (
         kwok_cluster.directory() as folder,
@@ -55,7 +59,6 @@ async def measure(pods: int) -> bool:
         taken = snapshot(pod.processes())
         async with aiohttp.ClientSession() as http, http.get(f"http://{pod.ip}:{_OPERATOR_PORT}/metrics") as answer:
             operator = await answer.text()
-    shares = cpu_shares(taken)
     emit(
         "demand",
         pods=pods,
@@ -66,12 +69,8 @@ async def measure(pods: int) -> bool:
         created_to_bound_per_second=round(pods / (bound - first_created), 1),
         rollup_p99_at_most_seconds=p99(operator, "bigfleet_operator_rollup_duration_seconds"),
         acknowledge_p99_at_most_seconds=p99(operator, "bigfleet_operator_acknowledge_duration_seconds"),
-        **shares,
+        **cpu_shares(taken),
     )
-    ours = shares["ours_to_apiserver"]
-    if not ours["met"]:
-        say(f"missed: our processes took {ours['value']} of the apiserver's CPU time, the bar is {ours['bar']:g}")
-    return bool(ours["met"])
 
 
 def load_profile(pods: int) -> dict[str, Any]:
@@ -153,5 +152,4 @@ async def until_bound(kube: KubeClient, wanted: int) -> float:
 
 
 if __name__ == "__main__":
-    met = [run(partial(measure, number)) for number in map(int, sys.argv[1:] or ("2500", "10000"))]
-    sys.exit(0 if all(met) else 1)
+    run(partial(measure, *map(int, sys.argv[1:] or ("2500", "10000"))))

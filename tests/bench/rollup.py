@@ -21,7 +21,7 @@ from scaletest.cluster.demand_without_pods import request_of
 from scaletest.cluster.manifests import NAMESPACE
 from scaletest.model.draw import cluster_id, draw_demand
 from scaletest.model.reading import read_profile
-from tests.bench.report import against, emit
+from tests.bench.report import against, emit, verdict
 
 BAR_MS = 20.0
 _REQUESTS = 25_000
@@ -114,3 +114,4 @@ def _timed(work: Callable[[], object]) -> float:
 if __name__ == "__main__":
     for number in map(int, sys.argv[1:] or (_REQUESTS,)):
         measure(number)
+    sys.exit(verdict())

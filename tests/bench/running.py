@@ -6,9 +6,8 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
-T = TypeVar("T")
+from tests.bench.report import verdict
 
 INTERRUPTED = 130
 _BEGAN = time.monotonic()
@@ -36,20 +35,23 @@ async def within(seconds: float, what: str, state: Callable[[], str] = lambda: "
         raise TooSlow(f"{what}: not within {seconds:g} s{reached}") from None
 
 
-def run(measure: Callable[[], Awaitable[T]]) -> T:
-    """Run it to its end. SIGTERM and Ctrl-C cancel it, so that it can take away what it started."""
+def run(measure: Callable[[], Awaitable[None]]) -> None:
+    """Run it to its end; exits with 1 if a bar was missed. SIGTERM and Ctrl-C cancel it, so that it can take away what
+    it started."""
 
-    async def until_signalled() -> T:
+    async def until_signalled() -> None:
         task = asyncio.ensure_future(measure())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await task
+        await task
 
     try:
-        return asyncio.run(until_signalled())
+        asyncio.run(until_signalled())
     except asyncio.CancelledError:
         say("interrupted; what was started has been ended")
         sys.exit(INTERRUPTED)
     except TooSlow as error:
         say(str(error))
         sys.exit(1)
+    if code := verdict():
+        sys.exit(code)
