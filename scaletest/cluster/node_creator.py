@@ -111,6 +111,8 @@ class NodeCreator:
         self._queue = WorkQueue("nodes", self._reconcile, concurrency=options.concurrency)
         # When each machine was first seen booting, on the loop's clock.
         self._booting_since: dict[str, float] = {}
+        # There is, or was, an UpcomingNode.
+        self._announced = asyncio.Event()
         self._phone = (
             PhoneHome(options.cluster_id, options.provider_addr, options.tls_dir, on_connected=self._metrics.phone.set)
             if options.provider_addr
@@ -128,6 +130,9 @@ class NodeCreator:
     async def _phone_home(self, phone: PhoneHome) -> None:
         # Before the Nodes are known, the whole set would seem to be empty, and every machine to be lost.
         await self._nodes.synced.wait()
+        # The provider gives the machines that a cluster began with their time from its first word on. A large demand
+        # is asked for over many minutes before the operator has its first session and announces them.
+        await self._announced.wait()
         await phone.run()
 
     async def _work(self) -> None:
@@ -139,6 +144,7 @@ class NodeCreator:
     def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
         name = _name(new or old)
         if name.startswith(UPCOMING_PREFIX):
+            self._announced.set()
             self._queue.add(name.removeprefix(UPCOMING_PREFIX))
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:

@@ -1,6 +1,7 @@
 """The node-creator against a real apiserver: what it says about its nodes is never less than it can know."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -60,3 +61,24 @@ async def test_the_first_word_of_a_new_life_names_all_nodes_that_are_ready(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_cluster_that_was_promised_nothing_yet_does_not_speak(kube: KubeClient, apiserver: ApiServer) -> None:
+    """The provider's patience with the machines that a cluster begins with starts at its first word."""
+    async with listening() as (provider, address):
+        options = NodeCreatorOptions("kwok-cluster-0", apiserver.kubeconfig, "", provider_addr=address)
+        creator = NodeCreator(kube, options, CollectorRegistry())
+        task = asyncio.ensure_future(creator.run())
+        try:
+            await eventually(partial(_is_synced, creator))
+            with pytest.raises(TimeoutError):
+                await provider.next(seconds=1)
+            await add_ready_machine(kube, "m-3")
+            assert (await provider.next()).full
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _is_synced(creator: NodeCreator) -> bool:
+    return creator.synced
