@@ -1,11 +1,12 @@
 """The shape of summary.json. Plain dicts, so that writing the evidence can never fail on its own model."""
 
-from typing import Literal, NotRequired
+from typing import NotRequired
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from scaletest.run.gates import Verdict
+from scaletest.run.guard import TargetKind
 from scaletest.run.outcome import Conclusion
 from scaletest.run.selfcheck import CheckVerdict
 
@@ -18,8 +19,8 @@ class SummaryTarget(TypedDict):
 
     context: str
     """The kube context, or the embedded host."""
-    kind: Literal["embedded", "context"]
-    """The substrate's hostKind."""
+    kind: TargetKind
+    """The embedded host, or what the context's name suggests."""
 
 
 @with_config(_STRICT)
