@@ -54,7 +54,7 @@ Resources: resources=1
 Machine: id=1 state=2 host=3 instance_type=4 zone=5 capacity_type=6 price_per_hour=7 interruption_probability=8
   resources=9 labels=10 last_error=12 allocatable=13 cluster=14 shard_metadata=15
 MachineRef: id=1
-MachineList: machines=1 revision=2 removed_ids=100 full=101
+MachineList: machines=1 revision=2 removed_ids=100 full=101 more=102
 ListFilter: states=1 max_results=4 since_revision=5 shard_id=100
 CreateRequest: machine_id=1 shard_id=3 shard_epoch=4 sequence_number=5
 ConfigureRequest: machine_id=1 cluster_id=2 bootstrap_blob=3 shard_id=4 shard_epoch=5 sequence_number=6
@@ -64,10 +64,10 @@ DeleteRequest: machine_id=1 shard_id=2 shard_epoch=3 sequence_number=4
 TransitionAck: operation_id=1 machine=2
 
 ShardReport: shard_id=1 cycle=2 timestamp_unix_nanos=3 shard_epoch=4 summary=5 shortfalls=6 instruction_acks=7
-  shard_address=8
+  shard_address=8 domains=100
 ShardSummary: total_machines=1 free_machines=2 per_instance_type_counts=3 per_zone_counts=4
 Shortfall: requirements=1 deficit=2 priority=3 age_cycles=5 interruption_penalty_bucket=6
-ReportAck: coordinator_term=1 acknowledged=2 instructions=3 founded_unix_ns=100
+ReportAck: coordinator_term=1 acknowledged=2 instructions=3 founded_unix_ns=100 domains_assigned=101
 CoordinatorInstruction: coordinator_term=1 sequence_number=2 instruction_id=3 assign_domain=4 unassign_domain=5
   reassign_speculative=6 cross_shard_drain=7 transfer_ownership=8
 AssignDomain: topology_key=1 topology_value=2
@@ -122,7 +122,18 @@ RESERVED = {
     "Shortfall": {4},
 }
 # Messages that are ours as a whole.
-OURS = {"DrainReport", "RaftMember"}
+OURS = {
+    "DrainReport",
+    "OwnedDomains",
+    "RaftMember",
+    "RemoveProviderRequest",
+    "RemoveProviderResponse",
+    "SetProviderRequest",
+    "SetProviderResponse",
+    "SetQuotaRequest",
+    "SetQuotaResponse",
+    "TopologyDomain",
+}
 ENUMS = {
     "Operator": ["OPERATOR_UNSPECIFIED", "IN", "NOT_IN", "EXISTS", "DOES_NOT_EXIST", "SAME"],
     "WhenUnsatisfiable": ["WHEN_UNSATISFIABLE_UNSPECIFIED", "DO_NOT_SCHEDULE", "SCHEDULE_ANYWAY"],
@@ -149,6 +160,7 @@ SERVICES = {
     "Coordinator": [
         *("ReportShard", "AssignDomain", "UnassignDomain", "RemoveShard", "ListShards", "ListDomainAssignments"),
         *("ListQuotas", "ListProviders", "ListShardReports", "JoinRaftCluster", "SnapshotSave"),
+        *("SetQuota", "SetProvider", "RemoveProvider"),  # ours
     ],
     "ShardRead": ["InspectNeeds"],
 }
