@@ -195,7 +195,7 @@ async def test_a_cluster_is_told_what_it_could_still_get(tmp_path: Path) -> None
         assert hint.confidence == shard_pb2.AvailableCapacityUpdate.HIGH
         assert hint.cost_per_hour == 1.0
         # As the operator writes it into the AvailableCapacity.
-        assert hint_spec(hint)["resources"] == {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        assert hint_spec(hint)["resources"] == {"cpu": "4", "memory": str(8 * 2**30), "pods": "110"}
 
 
 async def test_people_can_ask_why_a_need_is_unmet(tmp_path: Path) -> None:
