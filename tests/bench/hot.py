@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.bench.bars import Bar, bar_of, memory_bar
+from tests.bench.bars import Bar, bar_of, memory_bar, reached, why_missed
 from tests.bench.baseline import (
     Baseline,
     Comparison,
@@ -128,7 +128,7 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     for line in lines:
         shown = line.shape if line.shape != previous else ""
         previous = line.shape
-        bar = f"{line.bar.most:,.0f} {line.bar.unit}" if line.bar else "–"
+        bar = f"{line.bar.most:,.0f} {line.bar.unit}" if line.bar else _in_brackets(reached(line.shape, line.case))
         word = "" if line.bar is None else "MISSED" if line.missed else "met"
         row = "" if line.per_row is None else f"{line.per_row:,.2f} µs"
         ratio = f"{line.comparison.ratio:.2f} ×" if line.comparison else "–"
@@ -148,9 +148,13 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
         if line.bar:
             over = line.figure / line.bar.most
             busy = line.cpu_ms is not None and line.bar.met_by(line.cpu_ms)
-            why = "; its CPU time would meet it: the machine is busy" if busy else ""
+            why = "its CPU time would meet it: the machine is busy" if busy else why_missed(line.shape, line.case)
             figure = f"{_three_digits(line.figure)} {line.unit}"
-            yield f"  missed: {line.shape}, {line.case}: {figure}, {over:.1f} × the bar{why}"
+            yield f"  missed: {line.shape}, {line.case}: {figure}, {over:.1f} × the bar; {why}"
+    if any(not line.bar and reached(line.shape, line.case) for line in lines):
+        yield "(in brackets: no bar, but what a prototype reached, engine-perf.md §3)"
+    if left_out := [name for name in SHAPES if name not in {line.shape for line in lines}]:
+        yield f"not measured: {', '.join(left_out)}; all of them: make bench-hot BENCH=all"
     compared = [line for line in lines if line.comparison]
     regressed = [line for line in compared if line.regressed]
     if len(compared) < len(lines):
@@ -163,6 +167,10 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
     for line in regressed:
         if line.comparison:
             yield f"  regressed: {line.shape}, {line.case}: {line.comparison.ratio:.2f} × the baseline"
+
+
+def _in_brackets(bar: Bar | None) -> str:
+    return f"({bar.most:g} {bar.unit})" if bar else "–"
 
 
 def _three_digits(figure: float) -> str:
@@ -192,6 +200,7 @@ def _emit(lines: Sequence[Line], raw: dict[str, Any], figures: ShapeFigures) -> 
             case=line.case,
             **figure,
             **({"cpu_ms": round(line.cpu_ms, 4)} if line.cpu_ms is not None else {}),
+            **({"why_missed": why_missed(line.shape, line.case)} if line.missed else {}),
             **({"us_per_need_row": round(line.per_row, 4)} if line.per_row is not None else {}),
             of_baseline={"ratio": round(compared.ratio, 3), "regressed": compared.regressed} if compared else None,
             rounds_ms=[one.ms for one in figures.timings[line.case].rounds] if line.case in figures.timings else [],

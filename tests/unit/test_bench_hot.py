@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import hot
+from tests.bench import bars, hot
 from tests.bench.bars import Bar, bar_of, memory_bar
 from tests.bench.baseline import (
     STORED,
@@ -147,11 +147,13 @@ def test_the_table_shows_each_figure_beside_its_bar_and_baseline() -> None:
         line(figure=0.254),
         line(case="cold", figure=41.25, bar=Bar(30, "ms"), comparison=Comparison(1.8, regressed=True), per_row=5.316),
         line(shape="50k", case="one roll-up", figure=0.4, bar=None, comparison=None),
+        line(shape="50k", case="preemption", bar=None),
     ]
     assert [" ".join(told.split()) for told in hot.table(lines)][1:] == [
         "5k steady 0.25 ms 0.90 ms 2 ms met 0.13 µs 1.00 ×",
         "cold 41.2 ms 0.90 ms 30 ms MISSED 5.32 µs 1.80 × REGRESSED",
-        "50k one roll-up 0.40 ms 0.90 ms – 0.13 µs –",
+        "50k one roll-up 0.40 ms 0.90 ms (0.5 ms) 0.13 µs –",
+        "preemption 1.00 ms 0.90 ms – 0.13 µs 1.00 ×",
     ]
 
 
@@ -161,20 +163,43 @@ def test_the_tables_columns_are_aligned() -> None:
     assert [row[end - 2 : end] for row in rows] == ["ms", "ms"]
 
 
-def test_the_summary_says_plainly_what_was_missed_and_what_regressed() -> None:
+def test_the_summary_says_plainly_what_was_missed_what_regressed_and_what_was_not_looked_at() -> None:
     slower = Comparison(1.8, regressed=True)
     lines = [line(), line(case="cold", figure=45.0, bar=Bar(30, "ms"), comparison=slower, cpu_ms=44.0)]
     assert list(hot.summary(lines, Baseline())) == [
         "1 of 2 bars met",
-        "  missed: 5k, cold: 45.0 ms, 1.5 × the bar",
+        "  missed: 5k, cold: 45.0 ms, 1.5 × the bar; no reason is known",
+        "not measured: 5k-unfolded, 50k, 500k-aggregated, 500k-full, 5m, 500k; all of them: make bench-hot BENCH=all",
         "1 of 2 figures regressed (more than 1.5 × the baseline's time, 1.15 × its memory)",
         "  regressed: 5k, cold: 1.80 × the baseline",
     ]
 
 
+def test_a_known_miss_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bars, "_WHY_MISSED", {("5k", "steady"): "it is night"})
+    told = list(hot.summary([line(figure=4.0, cpu_ms=4.0)], Baseline()))
+    assert told[1] == "  missed: 5k, steady: 4.00 ms, 2.0 × the bar; it is night"
+
+
+def test_every_reason_is_about_a_bar_and_every_miss_of_the_stored_baseline_has_one() -> None:
+    assert [key for key in bars._WHY_MISSED if bar_of(*key) is None] == []
+    missed = {
+        (name, case)
+        for name, shape in read_baseline(STORED).shapes.items()
+        for case, timing in shape.timings.items()
+        if (bar := bar_of(name, case)) and not bar.met_by(timing.best_ms)
+    }
+    assert missed <= bars._WHY_MISSED.keys()
+
+
 def test_a_bar_that_only_a_busy_machine_misses_is_told_apart() -> None:
     told = list(hot.summary([line(figure=4.0, cpu_ms=1.0)], Baseline()))
     assert told[1] == "  missed: 5k, steady: 4.00 ms, 2.0 × the bar; its CPU time would meet it: the machine is busy"
+
+
+def test_a_case_without_a_bar_stands_beside_what_was_reached() -> None:
+    told = list(hot.summary([line(case="one roll-up", bar=None)], Baseline()))
+    assert "(in brackets: no bar, but what a prototype reached, engine-perf.md §3)" in told
 
 
 def test_figures_without_a_baseline_are_counted_with_how_to_store_one() -> None:
