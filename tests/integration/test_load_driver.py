@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,9 @@ async def add_node(client: KubeClient, name: str) -> None:
     )
 
 
-async def demanded(client: KubeClient) -> list[dict[str, Any]]:
-    pods, _ = await client.list(PODS, "default", labels=WORKLOAD_LABEL)
+async def demanded(client: KubeClient, kind: str = "") -> list[dict[str, Any]]:
+    """Pods that stay: all, or those of one archetype."""
+    pods, _ = await client.list(PODS, "default", labels=f"{ARCHETYPE_LABEL}={kind}" if kind else WORKLOAD_LABEL)
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
@@ -141,20 +143,30 @@ async def test_a_second_life_in_the_soak_goes_on_with_what_is_due(client: KubeCl
     first, read = load_driver(client, tmp_path / "demand-ready", profile)
     async with running(first.run()):
         await eventually(lambda: read("scaletest_loadgen_steady_state"))
-    assert read("scaletest_loadgen_prebound_total") == 6
+        assert read("scaletest_loadgen_prebound_total") == 6
+        first.run_watch.on_change(None, soak(seconds_ago=35))
+        await eventually(lambda: read("scaletest_loadgen_demand_changes_total") == 2)
 
-    async def names() -> set[str]:
+    async def one_waits() -> bool:
+        return sorted(map(node_of, await demanded(client, "web"))) == ["", "web-a-0", "web-a-0"]
+
+    async def is_there(at_seconds: float) -> bool:
         found = [*(await client.list(DEPLOYMENTS, "default"))[0], *(await client.list(STATEFUL_SETS, "default"))[0]]
-        return {one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]}
+        return {one["metadata"]["name"] for one in found} == set(Course(profile, 0).due(at_seconds))
 
-    # It was away when the first burst came and went, when the shed was due, and when the second burst came.
-    due = Course(profile, 0).due(60)
+    # While nobody drives, a Pod is replaced, the burst should end, and another one begin.
+    await eventually(partial(is_there, 35))
+    left = Course(profile, 0).due(45)
+    [pod, *_] = [one for one in await demanded(client, "web") if one["metadata"]["labels"][WORKLOAD_LABEL] in left]
+    await client.delete(PODS, pod["metadata"]["name"], "default", grace_seconds=0)
+    await eventually(one_waits)
     second, read = load_driver(client, tmp_path / "demand-ready", profile)
     second.run_watch.on_change(None, soak(seconds_ago=60))
     async with running(second.run()):
         await eventually(lambda: read("scaletest_loadgen_steady_state"))
-        assert await names() == set(due)
-    assert sum(workload.replicas for workload in due.values()) == 6
-    assert read("scaletest_loadgen_cr_created_total") == 1, "the burst that is on"
-    assert read("scaletest_loadgen_cr_deleted_total") == 1, "a workload for the shed"
+        await eventually(partial(is_there, 60))
+    assert read("scaletest_loadgen_cr_target") == 6, "half of the six, and a burst that never drains"
+    assert read("scaletest_loadgen_cr_created_total") == 1, "the burst that is on, and nothing that was shed"
+    assert read("scaletest_loadgen_cr_deleted_total") == 1, "the burst that is over"
     assert read("scaletest_loadgen_prebound_total") == 0
+    assert await one_waits(), "the fill was bound once; the rest is kube-scheduler's"

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from scaletest.cluster import health, workload
 from scaletest.cluster.health import SILENT_SECONDS, START_SECONDS, Vitals
+from scaletest.cluster.ports import HEALTH_PORT
 from tests.loopback import own_addresses
 from tests.patience import eventually
 
@@ -77,7 +78,7 @@ class Container:
     def __init__(self, pod_ip: str, shared_dir: Path, http: aiohttp.ClientSession) -> None:
         self.processes = {name: Process(name, f"{pod_ip}:{port}") for name, port in workload._PORTS.items()}
         self.shared_dir = shared_dir
-        self._url = f"http://{pod_ip}:{workload.HEALTH_PORT}"
+        self._url = f"http://{pod_ip}:{HEALTH_PORT}"
         self._http = http
 
     async def ask(self, path: str) -> tuple[int, str]:
