@@ -171,18 +171,18 @@ async def test_an_answer_that_is_no_json_is_a_kube_error() -> None:
 
 # Recorded from a kube-apiserver 1.34.
 BOOKMARK = (
-    b'{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"219"},'
+    b'{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"79"},'
     b'"spec":{"containers":null},"status":{}}}'
 )
 EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
-    b'"message":"too old resource version: 1 (212)","reason":"Expired","code":410}}'
+    b'"message":"too old resource version: 1 (74)","reason":"Expired","code":410}}'
 )
 
 
 def test_a_bookmark_is_no_pod_and_still_tells_its_version() -> None:
     kind, mark = event_decoder(Pod)(BOOKMARK)
-    assert (kind, mark.metadata.resource_version) == ("BOOKMARK", "219")
+    assert (kind, mark.metadata.resource_version) == ("BOOKMARK", "79")
 
 
 @pytest.mark.parametrize("subset", [None, Pod])
