@@ -1,7 +1,7 @@
 """A cluster with its operator and its nodes, played well: it dials again for ever, and believes what it is told."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,16 @@ _BROKEN = (grpc.aio.AioRpcError, asyncio.InvalidStateError, grpc.aio.UsageError,
 class PlayedOperator:
     """One cluster. `machines` is what it believes: each machine's last word, without those that have left."""
 
-    def __init__(self, cluster: str, shard_addr: str, provider_addr: str, tls_dir: Path | None) -> None:
+    def __init__(
+        self,
+        cluster: str,
+        shard_addr: str,
+        provider_addr: str,
+        tls_dir: Path | None,
+        rollup_seconds: float = _ROLLUP_SECONDS,
+    ) -> None:
         self.cluster = cluster
+        self._rollup_seconds = rollup_seconds
         self._shard_addr = shard_addr
         self._provider_addr = provider_addr
         self._tls_dir = tls_dir
@@ -54,7 +62,7 @@ class PlayedOperator:
         return bool(self._tasks)
 
     async def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._for_ever(part)) for part in (self._converse, self._phone_home)]
+        self._tasks = [asyncio.create_task(for_ever(part)) for part in (self._converse, self._phone_home)]
 
     async def kill(self) -> None:
         """The operator dies and forgets nothing that its cluster keeps: the demand and the nodes."""
@@ -70,12 +78,6 @@ class PlayedOperator:
             yield self
         finally:
             await self.kill()
-
-    async def _for_ever(self, part: Any) -> None:
-        while True:
-            with suppress(*_BROKEN):
-                await part()
-            await asyncio.sleep(_AGAIN_SECONDS)
 
     # --- the session --------------------------------------------------------------------------------------------
 
@@ -102,7 +104,7 @@ class PlayedOperator:
             rollup = capacity_pb2.ClusterCapacityNeeds(cluster_id=self.cluster, needs=self.demand)
             await call.write(shard_pb2.OperatorMessage(rollup=rollup))
             with suppress(TimeoutError):
-                async with asyncio.timeout(_ROLLUP_SECONDS):
+                async with asyncio.timeout(self._rollup_seconds):
                     await self._asked_for.wait()
 
     async def _take(self, call: Any, frame: shard_pb2.ShardMessage) -> None:
@@ -143,30 +145,40 @@ class PlayedOperator:
         return {machine_id for machine_id, one in self.machines.items() if one.state in joined}
 
     async def _phone_home(self) -> None:
-        """Level-triggered: the whole set at first, then what changes."""
-        async with channel(self._provider_addr, self._tls_dir, "provider") as dialled:
-            call = phonehome_pb2_grpc.PhoneHomeStub(dialled).Report()
-
-            async def report(**fields: Any) -> None:
-                await call.write(phonehome_pb2.ReadyReport(cluster_id=self.cluster, **fields))
-
-            try:
-                said = self._ready()
-                await report(ready=said, full=True)
-                while True:
-                    self.changed.clear()
-                    ready = self._ready()
-                    if ready != said:
-                        await report(ready=ready - said, not_ready=said - ready)
-                        said = ready
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_ROLLUP_SECONDS):
-                            await self.changed.wait()
-                    if call.done():
-                        return
-            finally:
-                call.cancel()
+        await phone_home(self.cluster, self._provider_addr, self._tls_dir, self._ready, self.changed)
 
 
-def operators_of(clusters: Iterable[str], shard_addr: str, provider_addr: str, tls: Path) -> list[PlayedOperator]:
-    return [PlayedOperator(cluster, shard_addr, provider_addr, tls / cluster) for cluster in clusters]
+async def for_ever(part: Callable[[], Awaitable[None]]) -> None:
+    """Again and again, whatever breaks on the way to the other end."""
+    while True:
+        with suppress(*_BROKEN):
+            await part()
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def phone_home(
+    cluster: str, provider_addr: str, tls_dir: Path | None, ready_now: Callable[[], set[str]], changed: asyncio.Event
+) -> None:
+    """A cluster's nodes report while the provider listens. Level-triggered: all of them at first, then what changes."""
+    async with channel(provider_addr, tls_dir, "provider") as dialled:
+        call = phonehome_pb2_grpc.PhoneHomeStub(dialled).Report()
+
+        async def report(**fields: Any) -> None:
+            await call.write(phonehome_pb2.ReadyReport(cluster_id=cluster, **fields))
+
+        try:
+            said = ready_now()
+            await report(ready=said, full=True)
+            while True:
+                changed.clear()
+                ready = ready_now()
+                if ready != said:
+                    await report(ready=ready - said, not_ready=said - ready)
+                    said = ready
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_ROLLUP_SECONDS):
+                        await changed.wait()
+                if call.done():
+                    return
+        finally:
+            call.cancel()

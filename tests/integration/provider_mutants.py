@@ -10,7 +10,14 @@ from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import ZONE_KEY
 from bigfleet.provider.kit import Kind, MachineRecord
-from bigfleet.provider.kit.errors import Fenced, IllegalTransition, InvalidArgument, ProviderError, UnknownMachine
+from bigfleet.provider.kit.errors import (
+    Fenced,
+    IllegalTransition,
+    InvalidArgument,
+    ProviderError,
+    TransitionFailed,
+    UnknownMachine,
+)
 from bigfleet.provider.kit.fencing import UNFENCED, Token
 from bigfleet.provider.kit.lifecycle import Mutation
 from bigfleet.provider.server import FakeProvider
@@ -21,7 +28,7 @@ Break = Callable[[FakeProvider], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """A way to break a provider, and the names of the checks that fail then; no other may."""
+    """A way to change a provider, and the names of the checks that fail then; no other may."""
 
     name: str
     break_it: Break
@@ -312,12 +319,12 @@ def _taken(provider: FakeProvider, kind: Kind, state: MachineState) -> None:
     instead(provider, answer)
 
 
-@fails("DrainOnSpeculative")
+@fails("DrainOnSpeculative", "RandomWalk")
 def drain_of_a_slot_is_taken(provider: FakeProvider) -> None:
     _taken(provider, Kind.DRAIN, S.SPECULATIVE)
 
 
-@fails("DrainOnSpeculative")
+@fails("DrainOnSpeculative", "RandomWalk")
 def drain_of_a_slot_looks_fenced(provider: FakeProvider) -> None:
     def answer(call: Mutation) -> None:
         if call.kind is Kind.DRAIN and state_of(provider, call.machine_id) is S.SPECULATIVE:
@@ -326,12 +333,12 @@ def drain_of_a_slot_looks_fenced(provider: FakeProvider) -> None:
     instead(provider, answer)
 
 
-@fails("ConfigureOnSpeculative")
+@fails("ConfigureOnSpeculative", "RandomWalk")
 def configure_of_a_slot_is_taken(provider: FakeProvider) -> None:
     _taken(provider, Kind.CONFIGURE, S.SPECULATIVE)
 
 
-@fails("ConfigureOnSpeculative")
+@fails("ConfigureOnSpeculative", "RandomWalk")
 def a_refused_configure_leaves_its_trace(provider: FakeProvider) -> None:
     def answer(call: Mutation) -> None:
         if call.kind is Kind.CONFIGURE and state_of(provider, call.machine_id) is S.SPECULATIVE:
@@ -340,12 +347,12 @@ def a_refused_configure_leaves_its_trace(provider: FakeProvider) -> None:
     instead(provider, answer)
 
 
-@fails("CreateOnConfigured", "FencingRefusedCallAdvancesTheMark")
+@fails("CreateOnConfigured", "FencingRefusedCallAdvancesTheMark", "RandomWalk")
 def create_of_a_bound_machine_is_taken(provider: FakeProvider) -> None:
     _taken(provider, Kind.CREATE, S.CONFIGURED)
 
 
-@fails("DeleteOnConfigured")
+@fails("DeleteOnConfigured", "RandomWalk")
 def delete_of_a_bound_machine_is_taken(provider: FakeProvider) -> None:
     def answer(call: Mutation) -> tuple[str, MachineRecord] | None:
         if call.kind is Kind.DELETE and state_of(provider, call.machine_id) is S.CONFIGURED:
@@ -455,6 +462,102 @@ def without_grace_a_drain_never_ends(provider: FakeProvider) -> None:
             await asyncio.get_running_loop().create_future()
 
     backend.drain = drain  # type: ignore[method-assign]
+
+
+def _zero_grace_drains_fail(provider: FakeProvider) -> None:
+    backend = provider.lifecycle._backend
+    original = backend.drain
+
+    async def drain(machine: MachineRecord, grace_seconds: int) -> None:
+        await original(machine, grace_seconds)
+        if grace_seconds == 0:
+            raise TransitionFailed("no time to empty it")
+
+    backend.drain = drain  # type: ignore[method-assign]
+
+
+@fails()
+def without_grace_a_drain_fails_and_can_be_tried_again(provider: FakeProvider) -> None:
+    """No rule is broken: FAILED is one of the two ends that the contract knows."""
+    _zero_grace_drains_fail(provider)
+
+
+@fails("DrainGraceTimeout")
+def a_failed_drain_cannot_be_tried_again(provider: FakeProvider) -> None:
+    _zero_grace_drains_fail(provider)
+
+    def answer(call: Mutation) -> None:
+        if call.kind is Kind.DRAIN and state_of(provider, call.machine_id) is S.FAILED:
+            raise IllegalTransition("it is Failed")
+
+    instead(provider, answer)
+
+
+@fails("DrainGraceTimeout")
+def a_recovered_machine_keeps_its_error(provider: FakeProvider) -> None:
+    _zero_grace_drains_fail(provider)
+    errors: dict[str, str] = {}
+
+    def change(machine: pb.Machine) -> None:
+        if machine.state == S.FAILED:
+            errors[machine.id] = machine.last_error
+        elif machine.state == S.SPECULATIVE:
+            errors.pop(machine.id, None)
+        machine.last_error = errors.get(machine.id, "")
+
+    retouch(provider, change)
+
+
+@fails("ConfigureWhileCreating")
+def configure_of_a_machine_that_is_created_is_taken(provider: FakeProvider) -> None:
+    _taken(provider, Kind.CONFIGURE, S.CREATING)
+
+
+@fails("ConfigureWhileCreating")
+def a_configure_that_came_too_early_leaves_its_trace(provider: FakeProvider) -> None:
+    early: dict[str, dict[str, str]] = {}
+
+    def note(call: Mutation) -> None:
+        if call.kind is Kind.CONFIGURE and state_of(provider, call.machine_id) is S.CREATING:
+            early[call.machine_id] = dict(call.metadata)
+
+    def change(machine: pb.Machine) -> None:
+        if machine.state == S.IDLE:
+            machine.shard_metadata.update(early.pop(machine.id, {}))
+
+    instead(provider, note)
+    retouch(provider, change, ("Get",))
+
+
+@fails("DrainWhileConfiguring")
+def drain_of_a_machine_that_is_configured_is_taken(provider: FakeProvider) -> None:
+    _taken(provider, Kind.DRAIN, S.CONFIGURING)
+
+
+@fails("DrainWhileConfiguring")
+def a_drain_that_came_too_early_turns_the_machine_back(provider: FakeProvider) -> None:
+    def answer(call: Mutation) -> tuple[str, MachineRecord] | None:
+        if call.kind is Kind.DRAIN and state_of(provider, call.machine_id) is S.CONFIGURING:
+            machine = provider.inventory.get(call.machine_id)
+            provider.lifecycle._abandon(call.machine_id)
+            return provider.lifecycle._accept(call, machine)
+        return None
+
+    instead(provider, answer)
+
+
+@fails("DeleteWhileDraining")
+def delete_of_a_machine_that_is_drained_is_taken(provider: FakeProvider) -> None:
+    _taken(provider, Kind.DELETE, S.DRAINING)
+
+
+@fails("RandomWalk")
+def a_refused_create_costs_the_metadata(provider: FakeProvider) -> None:
+    def answer(call: Mutation) -> None:
+        if call.kind is Kind.CREATE and state_of(provider, call.machine_id) is S.CONFIGURED:
+            provider.inventory.put(replace(provider.inventory.get(call.machine_id), metadata={}))
+
+    instead(provider, answer)
 
 
 @fails("NodeReadiness")
@@ -658,7 +761,7 @@ def malformed_calls_leave_a_mark(provider: FakeProvider) -> None:
     instead(provider, answer)
 
 
-@fails("FencingZeroTokenBypasses", "NoOpAtTargetKeepsTheOperation")
+@fails("FencingZeroTokenBypasses", "NoOpAtTargetKeepsTheOperation", "RandomWalk")
 def no_token_is_the_oldest_token(provider: FakeProvider) -> None:
     fences = provider.kit.state.fences
 
@@ -781,7 +884,7 @@ def metadata_appears_at_configured(provider: FakeProvider) -> None:
     retouch(provider, change)
 
 
-@fails("MetadataAndBindingClearOnDrain")
+@fails("MetadataAndBindingClearOnDrain", "RandomWalk")
 def metadata_outlives_the_binding(provider: FakeProvider) -> None:
     last: dict[str, dict[str, str]] = {}
 

@@ -1,4 +1,8 @@
-"""Kill -9 anywhere: a schedule that a seed repeats, the fleet that it strikes, and whether all agree in the end."""
+"""Kill -9 anywhere: a schedule that a seed repeats, the fleet that it strikes, and whether all agree in the end.
+
+The first cluster has a real apiserver and an operator's process. The operators of the others are played in our process,
+and what strikes them is a hang-up in the middle of whatever they do.
+"""
 
 import asyncio
 import random
@@ -13,11 +17,14 @@ import grpc
 from bigfleet.api.v1alpha1 import capacity_pb2
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY
+from bigfleet.kube import KubeClient
 from bigfleet.security.authority import Authority
 from scaletest import toolchain
+from tests.integration.apiserver import ApiServer
 from tests.integration.coordinators import Coordinator, Trio, trio_of
 from tests.integration.played_operator import PlayedOperator
 from tests.integration.provider_client import fleet_of
+from tests.integration.real_operator import RealOperator
 from tests.integration.shard_client import IN
 from tests.integration.supply_side import Process, Supply, eventually
 
@@ -34,6 +41,7 @@ SUPPLIES = (("m6i.large", 4), ("a3-highgpu-8g", 208))
 # Cluster N belongs to shard N modulo 2; four machines each, and some remain.
 CLUSTERS = tuple(f"kwok-cluster-{number}" for number in range(4))
 MOST_MACHINES = 4
+REAL = CLUSTERS[0]
 VICTIMS = ("provider", "shard-0", "shard-1", "c-0", "c-1", "c-2", *CLUSTERS)
 
 
@@ -89,13 +97,14 @@ def need(cluster: str, machines: int) -> capacity_pb2.CapacityNeed:
 class Fleet:
     """Three coordinators, a provider, two shards and four operators."""
 
-    def __init__(self, trio: Trio, supply: Supply, operators: dict[str, PlayedOperator]) -> None:
+    def __init__(self, trio: Trio, supply: Supply, operators: dict[str, PlayedOperator | RealOperator]) -> None:
         self._trio = trio
         self._supply = supply
         self._operators = operators
         self._wanted: dict[str, int] = {}
         self._processes: dict[str, Process | Coordinator] = {one.name: one for one in supply.processes}
         self._processes |= {one.options.id: one for one in trio.members}
+        self._processes |= {name: one.process for name, one in operators.items() if isinstance(one, RealOperator)}
         self._down: set[str] = set()
         self.kills: Counter[str] = Counter()
         # Coordinators end by themselves when they cannot go on; nobody else may.
@@ -190,7 +199,9 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet_at(directory: Path, authority: Authority, tools: toolchain.Toolchain) -> AsyncIterator[Fleet]:
+async def fleet_at(
+    directory: Path, authority: Authority, tools: toolchain.Toolchain, apiserver: ApiServer
+) -> AsyncIterator[Fleet]:
     trio = trio_of(authority, directory / "coordinators", tools)
     coordinators = ",".join(member.options.listen for member in trio.members)
     supply = Supply(
@@ -201,13 +212,14 @@ async def fleet_at(directory: Path, authority: Authority, tools: toolchain.Toolc
         clusters=CLUSTERS,
         shard=[f"--coordinator-addr={coordinators}", "--coordinator-heartbeat-interval-seconds=0.5"],
     )
-    operators = {
-        cluster: PlayedOperator(
-            cluster, supply.shards[number % 2].address, supply.provider.address, directory / cluster
-        )
-        for number, cluster in enumerate(CLUSTERS)
-    }
-    async with trio.running(), supply.running(), AsyncExitStack() as stack:
+    async with trio.running(), supply.running(), KubeClient(apiserver.config) as kube, AsyncExitStack() as stack:
+        operators: dict[str, PlayedOperator | RealOperator] = {}
+        for number, cluster in enumerate(CLUSTERS):
+            places = (supply.shards[number % 2].address, supply.provider.address, directory / cluster)
+            if cluster == REAL:
+                operators[cluster] = RealOperator(cluster, *places, apiserver, kube)
+            else:
+                operators[cluster] = PlayedOperator(cluster, *places)
         fleet = Fleet(trio, supply, operators)
         for operator in operators.values():
             await stack.enter_async_context(operator.running())

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -71,27 +73,57 @@ class Process:
     async def stop(self) -> None:
         if self.process and self.runs:
             self.process.terminate()
+            self.thaw()  # a frozen one would never hear of it
             await self.process.wait()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Process"]:
+        """Ready inside the block."""
+        await self.start()
+        try:
+            await eventually(self.ready)
+            yield self
+        finally:
+            await self.stop()
+
+    def freeze(self) -> None:
+        """Neither dead nor alive: it keeps its memory and its connections, and does nothing."""
+        assert self.process
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process
+        self.process.send_signal(signal.SIGCONT)
 
     async def ready(self) -> bool:
         return await says_ready(self.metrics_address)
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the series with these labels; 0 if there is none."""
+        return sum(value for found, value in await self._series(name) if labels.items() <= found.items())
+
+    async def _series(self, name: str) -> list[tuple[dict[str, str], float]]:
         async with aiohttp.ClientSession() as http, http.get(f"http://{self.metrics_address}/metrics") as response:
             text = await response.text()
-        return sum(
-            sample.value
+        return [
+            (sample.labels, sample.value)
             for family in text_string_to_metric_families(text)
             for sample in family.samples
-            if sample.name == f"bigfleet_{name}" and labels.items() <= sample.labels.items()
-        )
+            if sample.name == f"bigfleet_{name}"
+        ]
 
     async def until_metric(self, value: float, name: str, **labels: str) -> None:
         async def reached() -> bool:
             return await self.metric(name, **labels) == value
 
         await eventually(reached)
+
+    async def outcomes(self, kind: str) -> dict[str, float]:
+        """Outcomes of a kind of action that are not 0."""
+        name = "shard_action_execute_outcomes_total"
+        return {
+            labels["outcome"]: value for labels, value in await self._series(name) if labels["kind"] == kind and value
+        }
 
     async def until_cycles(self, count: int) -> None:
         """So many cycles more."""
@@ -124,8 +156,9 @@ class Supply:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "fleet.json").write_bytes(msgspec.json.encode(fleet))
         self.provider = self._provider(provider)
+        self._shard_arguments = shard
         # Without zones there is one shard that owns every machine.
-        self.shards = [self._shard(number, zone, shard) for number, zone in enumerate(zones or [""])]
+        self.shards = [self._shard(f"shard-{number}", zone) for number, zone in enumerate(zones or [""])]
         for cluster in clusters:
             authority.issue(Identity("cluster", cluster)).write(directory / cluster)
         authority.issue(Identity("admin")).write(directory / "admin")
@@ -170,16 +203,26 @@ class Supply:
         found: set[str] = await eventually(reached)
         return found
 
+    def newcomer(self, name: str, zone: str) -> Process:
+        """One shard more, which is not started yet."""
+        return self._shard(name, zone)
+
+    def successor(self, shard: Process) -> Process:
+        """What a cluster starts in the place of a shard that it holds for dead: the same name, a copy of its disk."""
+        place = f"{shard.name}-again"
+        shutil.copytree(self.directory / shard.name, self.directory / place)
+        return self._shard(shard.name, place=place)
+
     def _provider(self, arguments: Sequence[str]) -> Process:
         return self._process(
             "provider", Identity("provider", "fake"), [f"--fleet={self.directory}/fleet.json", *_FAST], arguments
         )
 
-    def _shard(self, number: int, zone: str, arguments: Sequence[str]) -> Process:
-        name = f"shard-{number}"
+    def _shard(self, name: str, zone: str = "", place: str = "") -> Process:
+        place = place or name
         if zone:
-            (self.directory / name).mkdir(exist_ok=True)
-            (self.directory / name / "domains.json").write_text(json.dumps([[ZONE, zone]]))
+            (self.directory / place).mkdir(exist_ok=True)
+            (self.directory / place / "domains.json").write_text(json.dumps([[ZONE, zone]]))
         usual = [
             f"--id={name}",
             f"--provider-addr={self.provider.address}",
@@ -187,19 +230,19 @@ class Supply:
             "--cycle-interval-seconds=0.5",
             "--reclaim-after-seconds=1",
         ]
-        return self._process(name, Identity("shard", name), usual, arguments)
+        return self._process(place, Identity("shard", name), usual, self._shard_arguments)
 
-    def _process(self, name: str, identity: Identity, usual: Sequence[str], extra: Sequence[str]) -> Process:
-        tls = self.directory / f"{name}-tls"
+    def _process(self, place: str, identity: Identity, usual: Sequence[str], extra: Sequence[str]) -> Process:
+        tls = self.directory / f"{place}-tls"
         self.authority.issue(identity, dns_names=[f"{identity.kind}.bigfleet"]).write(tls)
         address, metrics = free_addresses(2)
         arguments = [
             identity.kind,
             f"--listen={address}",
             f"--metrics-addr={metrics}",
-            f"--data-dir={self.directory / name}",
+            f"--data-dir={self.directory / place}",
             "--plaintext" if self._plaintext else f"--tls-dir={tls}",
             *usual,
             *extra,
         ]
-        return Process(name, address, metrics, arguments, self.directory / f"{name}.log")
+        return Process(place, address, metrics, arguments, self.directory / f"{place}.log")

@@ -15,10 +15,11 @@ from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.apiserver import free_ports
 from tests.integration.conformance_fleet import FLEET
-from tests.integration.provider_client import ProviderClient, provider_at
+from tests.integration.provider_client import INSTANT, ProviderClient, provider_at
 from tests.patience import eventually
 
-QUICK = Latencies(*[Latency(0.02, 0.02)] * 4)
+# Long enough that a second call finds a machine on its way.
+QUICK = Latencies(*[Latency(0.05, 0.05)] * 4)
 COMMAND = (sys.executable, "-m", "bigfleet.cli", "conformance")
 LIMITS = ("--limits-quiet-seconds", "0.1")
 
@@ -86,6 +87,17 @@ async def test_our_provider_passes_with_tls_too(tmp_path: Path) -> None:
         assert code == 5, output + errors
         reason = json.loads(output)["results"][1]["reason"]
         assert "see --phone-home-tls-dir" in reason, reason
+
+
+async def test_a_provider_that_is_never_seen_on_the_way_is_not_blamed_for_it(tmp_path: Path) -> None:
+    async with provider(tmp_path, latencies=INSTANT) as client:
+        code, output, errors = await conformance(*target(client), "--only", "positions", "-o", "json")
+    assert code == 0, output + errors
+    results = {result["name"]: result for result in json.loads(output)["results"]}
+    assert results.pop("DrainWhileConfiguring")["outcome"] == "passed"  # until its node is Ready, which we say
+    for result in results.values():
+        assert result["outcome"] == "skipped"
+        assert "the provider is too quick" in result["reason"]
 
 
 async def test_an_interrupted_suite_puts_the_machines_back_and_is_no_pass(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 | row | test |
 | --- | --- |
-| coordinator quorum lost | test_without_a_quorum_shards_go_on_and_their_heartbeats_come_back; every coordinator gone: test_coordinator_stability |
+| coordinator quorum lost | test_without_a_quorum_shards_go_on_and_a_new_one_waits_to_be_known; every coordinator gone: test_coordinator_stability |
 | shard killed | test_a_killed_shard_rebuilds_and_others_do_not_notice |
-| operator partition | test_a_silent_operator_loses_nothing; unanswered questions: test_shard_reconnects |
+| operator partition | test_a_partitioned_operator_loses_nothing; one that hangs up: test_shard_reconnects |
 | provider down | test_while_the_provider_is_down_cycles_go_on_and_no_machine_is_burnt |
 | zombie shard | test_a_zombie_is_fenced_and_harms_nobody |
-| empty or garbage roll-up | test_an_empty_roll_up_is_believed_the_third_time; garbage: test_shard_bad_input |
+| empty or garbage roll-up | test_garbage_is_never_believed_and_an_empty_roll_up_the_third_time; all sorts of garbage: test_shard_bad_input |
 | BigFleet entirely down | test_when_everything_is_killed_clusters_keep_their_machines |
+
+Provider, shards and coordinators are processes of their own; clusters are played, over lines that can be cut.
 """  # noqa: E501 (a table)
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,13 +23,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from bigfleet.api.v1alpha1 import capacity_pb2, provider_pb2
+from bigfleet.api.v1alpha1 import capacity_pb2, coordinator_pb2
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY
 from bigfleet.security.authority import Authority
 from tests.integration.coordinators import Trio
+from tests.integration.line import Line
 from tests.integration.played_operator import PlayedOperator
-from tests.integration.provider_client import fleet_of, provider_at
-from tests.integration.shard_client import IN, cluster_at, shard_at, small_need
+from tests.integration.provider_client import CLUSTER, fleet_of
+from tests.integration.shard_client import IN, small_need
 from tests.integration.supply_side import Process, Supply, eventually
 
 processes = pytest.mark.asyncio(loop_scope="module")
@@ -47,6 +51,8 @@ class World:
     first: PlayedOperator
     neighbour: PlayedOperator
     elsewhere: PlayedOperator
+    # From the first cluster's operator to its shard.
+    line: Line
 
     @property
     def shard(self) -> Process:
@@ -54,6 +60,7 @@ class World:
 
     async def heal(self) -> None:
         """Start what a test has killed, and ask for what every test begins with."""
+        self.line.mend()
         await self.trio.heal()
         for process in self.supply.processes:
             if not process.runs:
@@ -71,6 +78,10 @@ class World:
 
 def _believes(operator: PlayedOperator, held: dict[str, str]) -> bool:
     return operator.states() == held
+
+
+async def _has_nothing(supply: Supply, cluster: str) -> bool:
+    return not await supply.machines_of(cluster)
 
 
 def lasting_need(machines: int) -> capacity_pb2.CapacityNeed:
@@ -101,14 +112,15 @@ async def shared_world(
         clusters=CLUSTERS,
         shard=[f"--coordinator-addr={coordinators}", "--coordinator-heartbeat-interval-seconds=0.3"],
     )
-    operators = [
-        PlayedOperator(cluster, supply.shards[shard].address, supply.provider.address, directory / cluster)
-        for cluster, shard in zip(CLUSTERS, (0, 0, 1), strict=True)
-    ]
-    async with supply.running(), AsyncExitStack() as stack:
+    async with supply.running(), Line(supply.shards[0].address).open() as line, AsyncExitStack() as stack:
+        shards = (line.address, supply.shards[0].address, supply.shards[1].address)
+        operators = [
+            PlayedOperator(cluster, shard, supply.provider.address, directory / cluster)
+            for cluster, shard in zip(CLUSTERS, shards, strict=True)
+        ]
         for operator in operators:
             await stack.enter_async_context(operator.running())
-        yield World(shared_trio, supply, *operators)
+        yield World(shared_trio, supply, *operators, line)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -118,7 +130,7 @@ async def world(shared_world: World) -> World:
 
 
 @processes
-async def test_without_a_quorum_shards_go_on_and_their_heartbeats_come_back(world: World) -> None:
+async def test_without_a_quorum_shards_go_on_and_a_new_one_waits_to_be_known(world: World) -> None:
     survivor = world.trio.members[0]
     for member in world.trio.others(survivor):
         await member.kill()
@@ -133,17 +145,25 @@ async def test_without_a_quorum_shards_go_on_and_their_heartbeats_come_back(worl
     assert await world.shard.metric("shard_actions_total", kind="Preempt") >= 1
     assert await world.shard.metric("shard_cycle_duration_seconds_count") > cycles
     assert await world.shard.metric("shard_active_sessions") == 2
-    assert not await survivor.leads()
+    async with world.supply.newcomer("shard-9", zone="zone-c").running() as newcomer:
+        # It works at once, although nobody can write its name down.
+        await newcomer.until_cycles(2)
+        assert not await survivor.leads()
 
-    await world.trio.heal()
-    leader = await world.trio.leader()
-    before = {one.shard_id: one.last_heartbeat_unix_ns for one in await leader.shards()}
+        before = time.time_ns()
+        await world.trio.heal()
+        leader = await world.trio.leader()
+        beats = {one.shard_id: one.last_heartbeat_unix_ns for one in await leader.shards()}
 
-    async def beat_again() -> bool:
-        now = {one.shard_id: one.last_heartbeat_unix_ns for one in await leader.shards()}
-        return now.keys() == {"shard-0", "shard-1"} and all(now[one] > before.get(one, 0) for one in now)
+        async def all_beat_again() -> dict[str, coordinator_pb2.ShardRegistryEntry] | None:
+            known = {one.shard_id: one for one in await leader.shards()}
+            beating = all(one.last_heartbeat_unix_ns > beats.get(name, 0) for name, one in known.items())
+            return known if beating and known.keys() == {"shard-0", "shard-1", "shard-9"} else None
 
-    await eventually(beat_again)
+        known = await eventually(all_beat_again)
+        assert known["shard-9"].registered_at_unix_ns > before
+        assert max(known["shard-0"].registered_at_unix_ns, known["shard-1"].registered_at_unix_ns) < before
+    await leader.call("admin", "RemoveShard", coordinator_pb2.RemoveShardRequest(shard_id="shard-9"))
 
 
 @processes
@@ -212,68 +232,91 @@ async def test_when_everything_is_killed_clusters_keep_their_machines(world: Wor
     assert [operator.states() for operator in operators] == held
 
 
-async def test_a_silent_operator_loses_nothing(tmp_path: Path) -> None:
-    async with (
-        provider_at(tmp_path, fleet_of(IDLE)) as provider,
-        shard_at(tmp_path, provider, cycle_interval_seconds=0.1, reclaim_after_seconds=0.1) as shard,
-    ):
-        async with cluster_at(shard, provider) as cluster:
-            await cluster.roll_up(small_need(machines=3))
-            held = await cluster.until_configured(3)
-        await shard.until_metric(0, "active_sessions")
-        cycles = await shard.metric("cycle_duration_seconds_count") or 0
-        await shard.until_at_least(cycles + 10, "cycle_duration_seconds_count")
-        assert await shard.metric("actions_total", kind="Reclaim") == 0
-        assert await shard.metric("demand_machines") == 1
-        async with cluster_at(shard, provider) as cluster:
-            assert cluster.in_state(provider_pb2.CONFIGURED) == held
+async def unanswered(shard: Process) -> float:
+    """Bootstraps that were given up because nobody sent what the machine needs."""
+    outcomes = await shard.outcomes("Bootstrap")
+    return outcomes.get("ctx_canceled", 0) + outcomes.get("no_session", 0)
 
 
-async def test_a_zombie_is_fenced_and_harms_nobody(tmp_path: Path) -> None:
-    """Two shards with one id: the older one still holds what it was last told."""
-    options = {"cycle_interval_seconds": 0.2, "reclaim_after_seconds": 0.2}
-    for name, epoch in (("zombie", 5), ("living", 9)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "epoch").write_text(f"{epoch}\n")
-    async with (
-        provider_at(tmp_path, fleet_of(IDLE)) as provider,
-        shard_at(tmp_path, provider, data_dir=tmp_path / "zombie", **options) as zombie,
-    ):
-        async with cluster_at(zombie, provider) as cluster:
-            await cluster.roll_up(small_need(machines=1))
-            await cluster.until_configured(1)
-        await zombie.until_metric(0, "active_sessions")
-        async with (
-            shard_at(tmp_path, provider, data_dir=tmp_path / "living", **options) as living,
-            cluster_at(living, provider) as cluster,
-        ):
-            await cluster.roll_up(small_need(machines=3))
-            held = await cluster.until_configured(3)
-            # The zombie takes what the living one has bound for excess.
-            await zombie.until_at_least(1, "action_execute_outcomes_total", kind="Reclaim", outcome="fenced")
-            cycles = await zombie.metric("cycle_duration_seconds_count") or 0
-            await zombie.until_at_least(cycles + 5, "cycle_duration_seconds_count")
-            assert set(await zombie.outcomes("Reclaim")) == {"fenced"}
-            assert cluster.in_state(provider_pb2.CONFIGURED) == held
-            assert set(await living.outcomes("Bootstrap")) == {"success"}
+@processes
+async def test_a_partitioned_operator_loses_nothing(world: World) -> None:
+    """Nothing comes through, and nobody is told: neither end sees a hang-up."""
+    world.first.ask_for(lasting_need(machines=4))
+    held = await world.supply.until_configured(world.first.cluster, 3)  # there are no more
+    sessions = world.first.sessions
+    world.line.cut()
+    world.first.ask_for(lasting_need(machines=2))
+    reclaims = await world.shard.metric("shard_actions_total", kind="Reclaim")
+    before = await unanswered(world.shard)
+    world.neighbour.ask_for()  # its machine is for the first cluster then, whose operator does not answer
+
+    async def given_up() -> bool:
+        return await unanswered(world.shard) > before
+
+    await eventually(given_up)
+    await world.shard.until_metric(0, "shard_inventory_machines", state="Failed")
+    (freed,) = [one.id for one in (await world.supply.machines()).values() if one.zone == "zone-a" and not one.cluster]
+    assert freed not in held
+    # Silence is no withdrawal: what the cluster asked for last still stands, and it keeps what it has.
+    await world.shard.until_cycles(5)
+    assert set(await world.supply.machines_of(world.first.cluster)) == held
+    assert set(world.first.states()) == held
+    assert await world.shard.metric("shard_actions_total", kind="Reclaim") == reclaims + 1  # the neighbour's
+    assert await world.shard.metric("shard_demand_machines") == 1
+
+    world.line.mend()
+    await eventually(lambda: world.first.sessions > sessions)
+    kept = await world.supply.until_configured(world.first.cluster, 2)
+    await eventually(lambda: set(world.first.states()) == kept)
 
 
-async def test_an_empty_roll_up_is_believed_the_third_time(tmp_path: Path) -> None:
+async def test_a_zombie_is_fenced_and_harms_nobody(tmp_path: Path, authority: Authority) -> None:
+    """A shard that hung is replaced, and comes back to itself: it still holds what it was last told."""
+    supply = Supply(tmp_path, authority, fleet=fleet_of(IDLE), clusters=[CLUSTER])
+    zombie = supply.shards[0]
+    async with supply.running(), Line(zombie.address).open() as line, AsyncExitStack() as stack:
+        operator = PlayedOperator(CLUSTER, line.address, supply.provider.address, tmp_path / CLUSTER)
+        await stack.enter_async_context(operator.running())
+        operator.ask_for(small_need(machines=1))
+        await supply.until_configured(CLUSTER, 1)
+
+        zombie.freeze()
+        living = await stack.enter_async_context(supply.successor(zombie).running())
+        line.lead_to(living.address)
+        operator.ask_for(small_need(machines=3))
+        held = await supply.until_configured(CLUSTER, 3)
+
+        zombie.thaw()
+        # It takes what the living one has bound for excess.
+        await eventually(partial(zombie.outcomes, "Reclaim"))
+        await zombie.until_cycles(5)
+        assert set(await zombie.outcomes("Reclaim")) == {"fenced"}
+        assert await supply.machines_of(CLUSTER) == dict.fromkeys(held, "CONFIGURED")
+        assert set(await living.outcomes("Bootstrap")) == {"success"}
+
+
+async def test_garbage_is_never_believed_and_an_empty_roll_up_the_third_time(
+    tmp_path: Path, authority: Authority
+) -> None:
     rows = [small_need(machines=0, priority=priority) for priority in range(1, 10)]
-    async with (
-        provider_at(tmp_path, fleet_of(IDLE)) as provider,
-        shard_at(tmp_path, provider, cycle_interval_seconds=0.1, reclaim_after_seconds=0.1) as shard,
-        cluster_at(shard, provider) as cluster,
-    ):
-        await cluster.roll_up(small_need(machines=2), *rows)
-        await cluster.until_configured(2)
-        for held in (1, 2):
-            await cluster.roll_up()
-            await shard.until_metric(held, "rollup_quarantined")
-        cycles = await shard.metric("cycle_duration_seconds_count") or 0
-        await shard.until_at_least(cycles + 5, "cycle_duration_seconds_count")
-        assert await shard.metric("demand_machines") == 10
-        assert await shard.metric("actions_total", kind="Reclaim") == 0
-        await cluster.roll_up()
-        await cluster.until(lambda: cluster.reclaims)
-        assert await shard.metric("rollup_quarantined") == 0
+    supply = Supply(tmp_path, authority, fleet=fleet_of(IDLE), clusters=[CLUSTER])
+    shard = supply.shards[0]
+    # One that speaks only when its demand changes.
+    operator = PlayedOperator(CLUSTER, shard.address, supply.provider.address, tmp_path / CLUSTER, rollup_seconds=3600)
+    operator.ask_for(small_need(machines=2), *rows)
+    async with supply.running(), operator.running():
+        held = await supply.until_configured(CLUSTER, 2)
+        for times in (1, 2, 3):
+            operator.ask_for(capacity_pb2.CapacityNeed(aggregate_resources={"cpu": "NaN"}))
+            await shard.until_metric(times, "shard_rollups_rejected_total", cluster=CLUSTER)
+        for times in (1, 2):
+            operator.ask_for()
+            await shard.until_metric(times, "shard_rollup_quarantined", cluster=CLUSTER)
+        await shard.until_cycles(5)
+        assert await shard.metric("shard_demand_machines") == 10
+        assert await shard.metric("shard_actions_total", kind="Reclaim") == 0
+        assert await supply.machines_of(CLUSTER) == dict.fromkeys(held, "CONFIGURED")
+        operator.ask_for()
+        await eventually(partial(_has_nothing, supply, CLUSTER))
+        assert await shard.metric("shard_rollup_quarantined", cluster=CLUSTER) == 0
+        assert operator.reclaims == 2

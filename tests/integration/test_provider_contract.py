@@ -4,12 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import grpc
 import pytest
 
-from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.faults import Faults
 from bigfleet.provider.kit import Timeouts
@@ -279,35 +277,3 @@ async def test_a_shard_is_listed_its_own_domains_when_the_provider_knows_them(tm
         delta = await client.list(shard_id="shard-0", since_revision=whole.revision)
         assert (list(delta.machines), list(delta.removed_ids)) == ([], [])
         assert delta.revision == (await client.list()).revision
-
-
-async def test_hostile_bytes_change_nothing_and_stop_nothing(client: ProviderClient) -> None:
-    before = await client.list()
-    random = Random(11)
-    good = pb.ConfigureRequest(machine_id=IDLE, cluster_id=CLUSTER, shard_id="s", shard_metadata={"k": "v"})
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{client.provider.port}") as channel:
-
-        async def send(rpc: str, content: bytes) -> grpc.StatusCode:
-            try:
-                await channel.unary_unary(f"/bigfleet.v1alpha1.CapacityProvider/{rpc}")(content)
-            except grpc.aio.AioRpcError as error:
-                return error.code()
-            return grpc.StatusCode.OK
-
-        answers = []
-        for number in range(1000):
-            rpc = random.choice(("Create", "Drain", "Delete", "Get", "List"))
-            content = random.randbytes(random.randrange(1, 200))
-            if number % 2:  # a message that was meant for another call, cut somewhere
-                whole = good.SerializeToString()
-                content = b"\x0a\xff" + whole[: random.randrange(len(whole))]
-            answers.append(await send(rpc, content))
-    assert set(answers) <= {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.OK}
-    assert answers.count(grpc.StatusCode.INVALID_ARGUMENT) > 900
-    counted = [
-        await client.metric("bigfleet_provider_rpcs_total", rpc=rpc, code="INVALID_ARGUMENT")
-        for rpc in ("Create", "Drain", "Delete", "Get", "List")
-    ]
-    assert sum(filter(None, counted)) == answers.count(grpc.StatusCode.INVALID_ARGUMENT)
-    after = await client.list()
-    assert (after.revision, list(after.machines)) == (before.revision, list(before.machines))

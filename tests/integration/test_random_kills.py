@@ -4,13 +4,17 @@ A seed's schedule is always the same: `BIGFLEET_KILL_SEED=7 BIGFLEET_KILL_SECOND
 """
 
 import os
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from bigfleet.kube import KubeClient
 from bigfleet.security.authority import Authority
 from scaletest import toolchain
-from tests.integration.random_kills import Kill, fleet_at, schedule
+from tests.integration.apiserver import ApiServer
+from tests.integration.random_kills import REAL, Kill, fleet_at, schedule
 
 pytestmark = pytest.mark.integration
 
@@ -23,24 +27,39 @@ def test_a_seed_repeats_its_schedule() -> None:
     assert sum(isinstance(event, Kill) for event in schedule(7, 60)) > 30
 
 
-async def survive(directory: Path, authority: Authority, tools: toolchain.Toolchain, seed: int, seconds: float) -> None:
-    async with fleet_at(directory, authority, tools) as fleet:
-        await fleet.agreement()
-        await fleet.suffer(schedule(seed, seconds))
-        await fleet.agreement()
-        print(f"seed {seed}: {fleet.kills.total()} kills in {seconds:g} s: {dict(sorted(fleet.kills.items()))}")
-        print(f"ended by themselves: {dict(fleet.ended)}")
+@dataclass(frozen=True)
+class Ground:
+    """What a fleet is built on; the apiserver is empty."""
+
+    directory: Path
+    authority: Authority
+    tools: toolchain.Toolchain
+    apiserver: ApiServer
+
+    async def survive(self, seed: int, seconds: float) -> Counter[str]:
+        """So many seconds of kills; who was struck, and how often."""
+        async with fleet_at(self.directory, self.authority, self.tools, self.apiserver) as fleet:
+            await fleet.agreement()
+            await fleet.suffer(schedule(seed, seconds))
+            await fleet.agreement()
+            print(f"seed {seed}: {fleet.kills.total()} kills in {seconds:g} s: {dict(sorted(fleet.kills.items()))}")
+            print(f"ended by themselves: {dict(fleet.ended)}")
+            return fleet.kills
 
 
-async def test_a_dozen_kills_leave_no_trace(
-    tmp_path: Path, authority: Authority, etcd_tools: toolchain.Toolchain
-) -> None:
-    await survive(tmp_path, authority, etcd_tools, seed=20261117, seconds=10)
+@pytest.fixture
+def ground(
+    tmp_path: Path, authority: Authority, etcd_tools: toolchain.Toolchain, apiserver: ApiServer, kube: KubeClient
+) -> Ground:
+    return Ground(tmp_path, authority, etcd_tools, apiserver)
+
+
+async def test_a_dozen_kills_leave_no_trace(ground: Ground) -> None:
+    kills = await ground.survive(seed=20261121, seconds=10)
+    assert kills[REAL] >= 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", LONG_SEEDS)
-async def test_minutes_of_kills_leave_no_trace(
-    tmp_path: Path, authority: Authority, etcd_tools: toolchain.Toolchain, seed: int
-) -> None:
-    await survive(tmp_path, authority, etcd_tools, seed, LONG_SECONDS)
+async def test_minutes_of_kills_leave_no_trace(ground: Ground, seed: int) -> None:
+    await ground.survive(seed, LONG_SECONDS)

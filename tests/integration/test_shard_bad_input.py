@@ -16,11 +16,10 @@ import pytest_asyncio
 from bigfleet.api.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.api.v1alpha1 import shard_pb2 as pb
 from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2
-from bigfleet.malformed import MAX_REQUEST_BYTES
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from bigfleet.shard import limits
-from tests.integration.broken_requests import broken
+from tests.integration.broken_requests import OVERSIZE, boundless, broken
 from tests.integration.provider_client import CLUSTER, ProviderClient, fleet_of, provider_at, refusal
 from tests.integration.shard_client import Cluster, Shard, cluster_at, shard_at, small_need
 
@@ -216,18 +215,13 @@ async def test_a_cluster_has_a_sensible_name(world: World, cluster: str) -> None
     assert await world.converse(opening.SerializeToString()) is grpc.StatusCode.INVALID_ARGUMENT
 
 
-@pytest.mark.parametrize(
-    ("size", "reason", "counted"),
-    [(MAX_REQUEST_BYTES + 1, "at most 67108864 are allowed", 1), (257 * 1024 * 1024, "larger than max", 0)],
-    ids=["larger than ours", "larger than gRPC's"],
-)
+@pytest.mark.parametrize(("size", "reason", "counted"), OVERSIZE.values(), ids=OVERSIZE)
 async def test_a_message_that_is_too_large_ends_its_stream_with_a_reason(
-    world: World, size: int, reason: str, counted: int
+    world: World, size: int, reason: str, counted: bool
 ) -> None:
     before = await world.standing()
     refused = await world.shard.metric("malformed_total", method="Session") or 0
-    options = [("grpc.max_send_message_length", -1)]
-    async with grpc.aio.insecure_channel(world.shard.address, options=options) as dialled:
+    async with boundless(world.shard.address, None, "shard") as dialled:
         call: Any = dialled.stream_stream("/bigfleet.v1alpha1.Shard/Session", bytes, bytes)()
         await call.write(HELLO.SerializeToString())
         await call.initial_metadata()  # the session stands

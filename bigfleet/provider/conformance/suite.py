@@ -11,7 +11,18 @@ from bigfleet.provider.conformance.bench import Bench
 from bigfleet.provider.conformance.verdicts import Gone, Outcome, Result, Unjudged, Verdict
 
 # In the order in which they run: cheap looks first.
-AREAS = ("fields", "listing", "errors", "lifecycle", "idempotency", "fencing", "concurrency", "metadata")
+AREAS = (
+    "fields",
+    "listing",
+    "errors",
+    "lifecycle",
+    "positions",
+    "idempotency",
+    "fencing",
+    "concurrency",
+    "metadata",
+    "walk",
+)
 
 Work = Callable[[Bench], Awaitable[None]]
 

@@ -107,13 +107,21 @@ async def round_trips_leave_no_residue(bench: Bench) -> None:
 @check
 async def drain_grace_timeout(bench: Bench) -> None:
     """A Drain with no grace ends, in about 10 s, as IDLE or as FAILED with last_error; it is never stuck and never
-    silently CONFIGURED again (spec §6.2)."""
+    silently CONFIGURED again (spec §6.2). A machine that FAILED comes back by the same call once more, which is a new
+    operation and leaves no last_error (spec §6.3, B705)."""
     machine_id = await bench.machine(S.CONFIGURED)
-    (await bench.drain(machine_id, grace_seconds=0)).accepted()
+    operation = (await bench.drain(machine_id, grace_seconds=0)).operation()
     seconds = min(_GRACE_SECONDS, bench.limits.drain_seconds)
     machine = await bench.until(machine_id, S.IDLE, S.FAILED, seconds=seconds)
     if problem := unsound(machine):
         raise Broken(problem)
+    if machine.state == S.FAILED:
+        again = await bench.drain(machine_id)
+        if again.operation() == operation:
+            raise Broken(f"{again.call} of a FAILED machine has the operation {operation!r} of the Drain that failed")
+        machine = await bench.until(machine_id, S.IDLE, seconds=bench.limits.drain_seconds)
+        if machine.last_error:
+            raise Broken(f"{machine_id} is IDLE again and still has the last_error {machine.last_error!r}")
 
 
 @check
