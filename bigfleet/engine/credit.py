@@ -41,10 +41,11 @@ class Credits:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self.by_cluster: dict[int, Credited] = {}
-        # Clusters that have short rows, excess machines, gangs.
+        # Clusters that have short rows, excess machines, gangs, and gangs that look beyond their cluster.
         self.short: set[int] = set()
         self.excess: set[int] = set()
         self._gangs: set[int] = set()
+        self._entangled: set[int] = set()
         self._folding: set[int] = set()
         self._seen = 0
         self._free_vectors: Flags = np.zeros((0, 0), np.uint8)
@@ -54,12 +55,12 @@ class Credits:
         self.terms = Terms.of(fleet)
 
     def refresh(self, parking: Parking) -> None:
-        """Bring all up to date: O(clusters that changed), and those with gangs if the pools changed."""
+        """Bring all up to date: O(clusters that changed, and those with gangs that look beyond their cluster)."""
         fleet, seen = self._fleet, self._seen
         self.terms = Terms.of(fleet)
         gone = self.by_cluster.keys() - fleet.blocks.keys()
-        # What gangs are given depends on the gangs before them, in whatever cluster.
-        gangs_gone = not self._gangs.isdisjoint(gone)
+        # What a gang is given may depend on the gangs before it, in whatever cluster.
+        entangled_gone = not self._entangled.isdisjoint(gone)
         for cluster in gone:
             self._forget(cluster)
         pools_changed = fleet.pools_changed > seen or self.free.shape[1] != fleet.pools.shape[1]
@@ -78,9 +79,11 @@ class Credits:
             cluster: arrangements[cluster] if cluster in arrangements else self.by_cluster[cluster].arrangement
             for cluster in dirty
         }
-        shared = pools_changed or gangs_gone or fleet.creating_changed > seen
-        if shared or any(len(a.gangs) for a in current.values()) or not self._gangs.isdisjoint(dirty):
-            for cluster in self._gangs - dirty:
+        creating_changed = fleet.creating_changed > seen
+        shared = pools_changed or entangled_gone or creating_changed
+        if shared or any(len(a.gangs) for a in current.values()) or not self._entangled.isdisjoint(dirty):
+            # Machines on their way may be any gang's.
+            for cluster in (self._gangs if creating_changed else self._entangled) - dirty:
                 current[cluster] = self.by_cluster[cluster].arrangement
         if current:
             self._credit(current, parking)
@@ -90,7 +93,7 @@ class Credits:
 
     def _forget(self, cluster: int) -> None:
         del self.by_cluster[cluster]
-        for clusters in (self.short, self.excess, self._gangs, self._folding):
+        for clusters in (self.short, self.excess, self._gangs, self._entangled, self._folding):
             clusters.discard(cluster)
 
     def _count_free(self) -> None:
@@ -202,6 +205,7 @@ class Credits:
         domains = np.full(total, -1, np.int32)
         satisfiable = np.zeros(total, np.uint8)
         lean = np.zeros((int(self.terms.rooms()[profile_of].sum()), 3), np.int32)
+        entangled = np.zeros(len(clusters), np.uint8)
         holders = np.full(int(position_starts[-1]), -1, np.int32)
         rank_starts, value_ranks = value_order(fleet)
         n_lean = kernels().credit(
@@ -213,7 +217,7 @@ class Credits:
             profiles.same_keys, profiles.buckets, kinds.costs, fleet.ids.labels, fleet.pools,
             profiles.kind_starts, profiles.kind_lists, fleet.dimensions.by_name(),
             self.free.sum(axis=0), rank_starts, value_ranks, missing, credited, domains, holders, satisfiable,
-            lean,
+            lean, entangled,
         )  # fmt: skip
         is_short = np.asarray((missing > 0).any(axis=1))
         lean = lean[:n_lean][np.argsort(lean[:n_lean, 0], kind="stable")]
@@ -235,6 +239,7 @@ class Credits:
                 (self.short, len(short)),
                 (self.excess, len(excess)),
                 (self._gangs, len(rows[number].gangs)),
+                (self._entangled, entangled[number]),
             ):
                 (clusters_with.add if has else clusters_with.discard)(cluster)
 

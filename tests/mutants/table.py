@@ -142,7 +142,25 @@ _GANGS = (
         "engine/kernels/domains.py",
         "-score(own, domain, missing, row, by_name, True),",
         "0.0,",
+        _DOMAINS + "Choice::test_step_3_counts_too_where_free_machines_are_needed",
+    ),
+    Mutant(
+        "engine/kernels/domains.py",
+        "if covered > most or covered_own > most_own:",
+        "if covered > most:",
         _DOMAINS + "Choice::test_step_3_then_more_of_the_gangs_own_machines",
+    ),
+    Mutant(
+        "engine/kernels/domains.py",
+        "        elif covered_own == most_own:\n            alone = False\n",
+        "",
+        _DOMAINS + "Choice::test_step_4_decides_among_domains_that_cover_it_alike_with_what_is_bound",
+    ),
+    Mutant(
+        "engine/kernels/domains.py",
+        "if missing[row, d] > 0 and creditable[chosen, d] < missing[row, d]:",
+        "if missing[row, d] < 0:",
+        _DOMAINS + "Choice::test_step_1_a_domain_that_can_satisfy_beats_one_with_more_credit",
     ),
     Mutant(
         "engine/kernels/domains.py",
@@ -182,8 +200,8 @@ _GANGS = (
     ),
     Mutant(
         "engine/kernels/credit.py",
-        "        if not parked[gang]:\n            for i in",
-        "        if True:\n            for i in",
+        "        if chosen < 0 and not parked[gang]:\n            for i in",
+        "        if chosen < 0:\n            for i in",
         _PARKING + "a_parked_gang_keeps_what_it_has_and_acquires_nothing",
     ),
     Mutant(
@@ -425,9 +443,21 @@ _TELLING = (
 )
 _MEMORY = (
     Mutant(
+        "engine/kernels/credit.py",
+        "entangled[cluster] = 1",
+        "entangled[cluster] = 0",
+        _CHANGES + "a_gang_whose_rivals_are_alike_follows_what_comes_free",
+    ),
+    Mutant(
         "engine/credit.py",
-        "shared = pools_changed or gangs_gone or fleet.creating_changed > seen",
-        "shared = pools_changed or fleet.creating_changed > seen",
+        "(self._gangs if creating_changed else self._entangled) - dirty",
+        "self._entangled - dirty",
+        _CHANGES + "a_gang_that_has_its_place_moves_to_where_machines_are_on_their_way_for_it",
+    ),
+    Mutant(
+        "engine/credit.py",
+        "shared = pools_changed or entangled_gone or creating_changed",
+        "shared = pools_changed or creating_changed",
         _CHANGES + "a_gang_has_the_choice_of_another_clusters_gang_that_went",
     ),
     Mutant(

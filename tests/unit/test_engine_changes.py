@@ -56,6 +56,32 @@ def test_a_gang_has_the_choice_of_another_clusters_gang_that_went() -> None:
     assert domains(story.then(racks, second)) == ["r1"]
 
 
+def test_a_gang_that_has_its_place_moves_to_where_machines_are_on_their_way_for_it() -> None:
+    story = Story()
+    there = [configured(f"a{n}", rack="r1", of=None) for n in range(2)]
+    own = Assignment(fingerprint=GANG.fingerprint, group="g")
+    coming = [replace(machine(f"b{n}", MachineState.CREATING, rack="r2"), assignment=own) for n in range(2)]
+    assert domains(story.then(there, gang(8))) == ["r1"]
+    assert domains(story.then([*there, *coming], gang(8))) == ["r2"]
+
+
+def test_a_gang_whose_rivals_are_alike_follows_what_comes_free() -> None:
+    story = Story()
+    there = [configured(f"{rack}{n}", rack=rack, of=None) for rack in ("r1", "r2") for n in range(2)]
+    assert domains(story.then(there, gang(8))) == ["r1"]
+    assert domains(story.then([*there, machine("free", rack="r1")], gang(8))) == ["r2"]
+
+
+def test_a_gang_that_was_served_reckons_with_the_others_once_it_needs_more() -> None:
+    story = Story()
+    served = [configured(f"s{n}", rack="r1", of=GANG, group="g", cluster="c2") for n in range(2)]
+    racks = [machine(f"{rack}{n}", rack=rack) for rack in ("r1", "r2") for n in range(3)]
+    second = gang(8, "c2", arrival=1.0)
+    assert domains(story.then([*served, *racks], second)) == ["r1"]
+    assert domains(story.then([*served, *racks], gang(12, "c1"), second)) == ["r1", "r1"]
+    assert domains(story.then([*served, *racks], gang(12, "c1"), replace(second, aggregate=cpu(12)))) == ["r1", "r2"]
+
+
 def test_a_gang_folds_when_a_machine_comes_that_holds_it_and_unfolds_when_it_goes() -> None:
     story = Story()
     small, large = [machine(f"s{n}", rack="r1") for n in range(2)], machine("l", allocatable=cpu(8), rack="r2")

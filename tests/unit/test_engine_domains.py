@@ -55,11 +55,19 @@ class TestChoice:
     def test_step_3_then_more_of_the_gangs_own_machines(self) -> None:
         assert chosen([*bound("r1", 2), *bound("r2", 2, of_group="g")]) == "r2"
 
+    def test_step_3_counts_too_where_free_machines_are_needed(self) -> None:
+        short = [*bound("r1", 1), *free("r1", 1), *bound("r2", 1, of_group="g"), *free("r2", 1)]
+        assert chosen(short) == "r2"
+
     def test_step_3_another_gangs_machines_are_not_its_own(self) -> None:
         assert chosen([*bound("r1", 2), *bound("r2", 2, of_group="other")]) == "r1"
 
     def test_step_4_then_the_least_over_commitment(self) -> None:
         assert chosen([*free("r1", 4), *free("r2", 2), *free("r3", 3)]) == "r2"
+
+    def test_step_4_decides_among_domains_that_cover_it_alike_with_what_is_bound(self) -> None:
+        assert chosen([*bound("r1", 3), *bound("r2", 2)]) == "r2"
+        assert chosen([*bound("r1", 2), *free("r1", 1), *bound("r2", 2)]) == "r2"
 
     def test_step_4_among_domains_that_cannot_satisfy_the_largest_coverage_wins(self) -> None:
         machines = [*bound("r1", 1), *free("r2", 3)]

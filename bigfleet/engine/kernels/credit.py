@@ -17,7 +17,7 @@ from bigfleet.engine.kernels.chains import (
     own_chains,
     set_aside,
 )
-from bigfleet.engine.kernels.domains import add_capped, best_domain
+from bigfleet.engine.kernels.domains import add_capped, best_domain, settled_domain
 from bigfleet.engine.kernels.jit import kernel
 from bigfleet.engine.kernels.pools import fits, is_short, subtract, take
 
@@ -81,18 +81,20 @@ def folds(
     " int64[::1], int32[::1], int32[::1], int32[::1], int64[::1], int32[::1], int32[:, ::1], uint8[:, ::1],"
     " int32[::1], int64[:, ::1], int32[:, ::1], int32[::1], int32[::1], float64[:, ::1], int64[::1], int32[:, ::1],"
     " int64[::1], int32[::1], int64[::1], int64[::1], int64[::1], int32[::1], int64[:, ::1], int64[::1], int32[::1],"
-    " int32[::1], uint8[::1], int32[:, ::1])"
+    " int32[::1], uint8[::1], int32[:, ::1], uint8[::1])"
 )
 def credit(
     slab_starts, slab_sizes, position_starts, row_starts, profiles, parked, units, wants, pods, term_starts, term_keys,
     term_skews, creating_of, sync_rows, sync_clusters, own_starts, own_keys, own_priorities, own_of, seg_rows,
     seg_kinds, seg_starts, seg_sizes, seg_owners, matches, allocatable_of, allocatable, attributes, same_keys, buckets,
     costs, labels, pools, kind_starts, kind_lists, by_name, left, rank_starts, value_ranks, missing, credited, domains,
-    holders, satisfiable, lean,
+    holders, satisfiable, lean, entangled,
 ):  # fmt: skip
     """Credit the rows of a batch of clusters. Plain rows see their own cluster only; gangs are served in `sync` order.
 
     Returns how many lean domains there are: `lean` has the row, the number of its term, and the value of each.
+    `entangled` are the clusters whose credit depends on what is free or on the way, or on other clusters' gangs; all
+    that are so must be in one batch.
 
     A row claims its own machines first. Machines of a cluster that no row of it can tell apart are chained, so that a
     row visits only what is of use to it: O(machines × log rows + kinds × rows of a cluster + claims × chains), and for
@@ -281,10 +283,16 @@ def credit(
                 counts[domain] += 1
                 add_capped(creditable, domain, allocatable, allocatable_of[kind], 1)
                 add_capped(own, domain, allocatable, allocatable_of[kind], 1)
+        chosen, satisfies = -1, True
+        if segment < 0 and not parked[gang]:
+            chosen = settled_domain(touched, n_domains, creditable, own, missing, gang, by_name)
+        # A parked gang looks at nothing that is free, and takes nothing of it.
+        if chosen < 0 and (segment >= 0 or not parked[gang]):
+            entangled[cluster] = 1
         for i in range(n_domains):
             for d in range(width):
                 totals[touched[i], d] = creditable[touched[i], d]
-        if not parked[gang]:
+        if chosen < 0 and not parked[gang]:
             for i in range(kind_starts[profile], kind_starts[profile + 1]):
                 kind = kind_lists[i]
                 if left[kind] > 0 and fit[allocatable_of[kind]]:
@@ -296,10 +304,11 @@ def credit(
                     add_capped(totals, domain, allocatable, allocatable_of[kind], left[kind])
         if n_domains == 0:
             continue
-        chosen, satisfies = best_domain(
-            touched, n_domains, counts, totals, creditable, own, missing, gang, by_name,
-            value_ranks[rank_starts[key] : rank_starts[key + 1]],
-        )  # fmt: skip
+        if chosen < 0:
+            chosen, satisfies = best_domain(
+                touched, n_domains, counts, totals, creditable, own, missing, gang, by_name,
+                value_ranks[rank_starts[key] : rank_starts[key + 1]],
+            )  # fmt: skip
         domains[gang] = chosen
         satisfiable[gang] = satisfies
         for i in range(n_domains):

@@ -29,6 +29,30 @@ def add_capped(totals, domain, allocatable, vector, count):
 
 
 @helper
+def settled_domain(domains, count, creditable, own, missing, row, by_name):
+    """The domain that the first three steps choose whatever is free; −1 if free machines have a say.
+
+    It covers the gang with what is creditable alone, and no other has as much of it, nor as much of the gang's own.
+    """
+    chosen, most, most_own, alone = -1, 0.0, 0.0, False
+    for i in range(count):
+        covered = score(creditable, domains[i], missing, row, by_name, True)
+        if covered < most:
+            continue
+        covered_own = score(own, domains[i], missing, row, by_name, True)
+        if covered > most or covered_own > most_own:
+            chosen, most, most_own, alone = domains[i], covered, covered_own, True
+        elif covered_own == most_own:
+            alone = False
+    if not alone:
+        return -1
+    for d in range(missing.shape[1]):
+        if missing[row, d] > 0 and creditable[chosen, d] < missing[row, d]:
+            return -1
+    return chosen
+
+
+@helper
 def best_domain(domains, count, counts, totals, creditable, own, missing, row, by_name, value_ranks):
     """The seven steps of the choice (spec/engine.md §3.9); returns (domain, whether it would satisfy)."""
     chosen, best = -1, (2, 0.0, 0.0, 0.0, 0, 0)
