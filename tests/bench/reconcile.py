@@ -1,6 +1,7 @@
 """A shard takes over its provider's machines: how many a second, whole and changed, and what each takes of its memory.
 
-`python -m tests.bench.reconcile [MACHINES …]`; 500,000 unless told otherwise, each in a fresh process.
+`python -m tests.bench.reconcile [MACHINES …]`; 500,000 unless told otherwise, from the bytes of a List, each in a fresh
+process. Then with gRPC between a provider's and a shard's process (`tests.bench.wire`), 100,000 unless told otherwise.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from bigfleet import memory
@@ -18,7 +20,9 @@ from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import Profile
 from bigfleet.engine import Engine
 from bigfleet.shard.convert import assignment_for, metadata_from_assignment
-from tests.bench.report import against, emit
+from tests.bench import wire
+from tests.bench.report import against, emit, verdict
+from tests.bench.running import run
 from tests.unit.shard_world import ScriptedProvider, World
 
 BAR_BYTES = 300
@@ -116,12 +120,14 @@ def _resident_bytes() -> int:
 def main(counts: list[str]) -> int:
     if os.environ.get("BENCH_APART"):
         asyncio.run(measure(int(counts[0])))
-        return 0
+        return verdict()
     codes = [
         subprocess.run([sys.executable, "-m", __spec__.name, count], env=os.environ | {"BENCH_APART": "1"}).returncode
         for count in counts or ["500000"]
     ]
-    return max(codes)
+    for count in counts or ["100000"]:
+        run(partial(wire.measure, int(count)))
+    return max(codes, key=abs)
 
 
 if __name__ == "__main__":
