@@ -55,6 +55,8 @@ class FaultInjection(faults_pb2_grpc.FaultInjectionServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"kind is {request.kind}: lose, vanish or interrupt")
         if not 0 <= request.share <= 1 or request.count < 0:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "count must not be negative, share must be in [0, 1]")
+        if unknown_states := set(request.states) - set(MachineState):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"states has {min(unknown_states)}, which is none")
         if unknown := [name for name in request.machine_ids if name not in self._inventory]:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no machine {unknown[0]!r}: none was struck")
         matching = self._matching(request)

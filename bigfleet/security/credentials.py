@@ -29,14 +29,15 @@ GRPC_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     # A server that is not told otherwise hangs up on clients that ping an idle session this often.
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
-)
-
-CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
-    *GRPC_OPTIONS,
+    # Both sides ask: nobody hangs up for a peer that is cut off.
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+)
+
+CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
+    *GRPC_OPTIONS,
     # gRPC waits up to two minutes between dials; a restarted peer should be back within seconds.
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 5_000),

@@ -264,6 +264,8 @@ async def test_a_partitioned_operator_loses_nothing(world: World) -> None:
     assert await world.shard.metric("shard_actions_total", kind="Reclaim") == reclaims + 1  # the neighbour's
     assert await world.shard.metric("shard_demand_machines") == 1
 
+    # Both ends notice in the end, although nobody hung up.
+    await world.shard.until_metric(1, "shard_active_sessions")
     world.line.mend()
     await eventually(lambda: world.first.sessions > sessions)
     kept = await world.supply.until_configured(world.first.cluster, 2)

@@ -59,7 +59,10 @@ SEEDS: dict[str, list[Message]] = {
             vanish_rate_per_sec=-1,
         )
     ],
-    "FaultInjection/Strike": [faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_LOSE, machine_ids=[NOBODY])],
+    "FaultInjection/Strike": [
+        faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_LOSE, machine_ids=[NOBODY]),
+        faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_LOSE, machine_ids=[NOBODY], states=[77]),
+    ],
 }
 EXPECTED = {
     grpc.StatusCode.OK,
