@@ -27,7 +27,7 @@ from scaletest.cluster.load_metrics import LoadMetrics
 from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.podclass import pods_of
-from scaletest.cluster.prebind import bind_all, plan_anchors, pre_bind, trim_node
+from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, pre_bind, trim_node
 from scaletest.cluster.pressure import HostPressure
 from scaletest.cluster.run_watch import RunWatch
 from scaletest.model.draw import Workload, ordinal_of
@@ -222,13 +222,7 @@ class LoadDriver:
         return {name: pods_of(workload) for name, workload in self._course.all.items()}
 
     def _pods_in_play(self) -> list[Object]:
-        """All that have a node, and those that are to get one."""
-        return [
-            pod
-            for pod in self._pods
-            if pod["workload"] in (self._classes if pod["node"] else self._demand.workloads)
-            and (pod["node"] or not pod["leaving"])
-        ]
+        return in_play(self._pods, self._classes, self._demand.workloads)
 
     @asynccontextmanager
     async def _nodes(self) -> AsyncIterator[Informer]:

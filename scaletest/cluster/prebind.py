@@ -6,7 +6,7 @@ kube-scheduler rests meanwhile (control_plane.py). A Pod that it bound all the s
 import asyncio
 import math
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import structlog
@@ -53,6 +53,14 @@ def trim_node(item: Object) -> Object:
         "ready": any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
         and not item["spec"].get("unschedulable"),
     }
+
+
+def in_play(pods: Iterable[Object], workloads: Container[str], alive: Container[str]) -> list[Object]:
+    """All that have a node, and those of the workloads that are alive, which are to get one.
+
+    A Pod that is leaving is neither: its room is free in a moment, and its replacement has no node yet.
+    """
+    return [pod for pod in pods if not pod["leaving"] and pod["workload"] in (workloads if pod["node"] else alive)]
 
 
 def plan_bindings(

@@ -6,7 +6,7 @@ from typing import Any
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from scaletest.cluster.podclass import pods_of
-from scaletest.cluster.prebind import bind_all, plan_anchors, plan_bindings, pre_bind, trim_node
+from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, plan_bindings, pre_bind, trim_node
 from scaletest.model.catalog import Archetype
 from scaletest.model.draw import Workload
 from scaletest.model.fleet import ARCHETYPE_LABEL
@@ -189,6 +189,23 @@ async def test_the_fill_is_not_over_before_its_last_pod_exists_and_leaves_others
     await pre_bind(classes, {"w": 3}, lambda: there, nodes, bind)
     assert asked.keys() == {"w-0", "w-1", "w-2"}, "the other one's waiting Pods are kube-scheduler's"
     assert Counter(asked.values())["n1"] <= 2
+
+
+async def test_the_fill_is_not_over_while_the_replacement_of_a_pod_that_leaves_waits() -> None:
+    """A machine was drained in the middle of it: its Pods still have their node, and are nobody's any more."""
+    web = workload("web", 2)
+    there = [pod | {"leaving": False} for pod in pods(web, on=["n0", "n1"])]
+    there[1]["leaving"] = True
+    there.append({"name": "web-new", "uid": "u-new", "workload": "web", "node": "", "leaving": False})
+    done: list[tuple[str, str]] = []
+
+    async def bind(pod: str, node: str) -> bool:
+        done.append((pod, node))
+        return True
+
+    classes = {"web": pods_of(web)}
+    await pre_bind(classes, {"web": 2}, lambda: in_play(there, classes, {"web"}), Nodes(node("n0"), node("n1")), bind)
+    assert [pod for pod, _ in done] == ["web-new"]
 
 
 async def test_bindings_that_fail_are_not_counted() -> None:
