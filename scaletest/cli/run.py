@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from scaletest.model.plan import Plan
 
 PROJECT = Path(__file__).resolve().parents[2]
+# What a run writes into its folder, and would write over.
+_EVIDENCE = ("summary.json", "events.jsonl", "plan.json", "rendered-values.yaml", "report.html", "junit.xml", "logs")
 
 
 def _show_version(asked: bool) -> None:
@@ -139,8 +141,8 @@ def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     folder = output or PROJECT / "results" / run_id
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any((folder / name).exists() for name in ("events.jsonl", "summary.json")):
-            raise UsageError(f"{folder} already holds a run", hint="give --output a folder of its own")
+        if taken := [name for name in _EVIDENCE if (folder / name).exists()]:
+            raise UsageError(f"{folder} has a {taken[0]} already", hint="give --output a folder of its own")
     except OSError as error:
         raise UsageError(f"no results can be written to {error.filename}: {error.strerror}") from error
     return run_id, folder

@@ -1,6 +1,9 @@
 """Judges a results folder anew: its snapshot, its profile, today's gates. Says what changed."""
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,11 +35,23 @@ async def recheck(results: Path, prometheus: Path) -> Recheck:
     """Judge the soak of this folder by today's gates."""
     summary = _read_summary(results)
     plan = read_inputs(results)
-    soaked = soaked_of(summary)
+    with _understanding(results / "summary.json"):
+        soaked = soaked_of(summary)
     async with serve_snapshot(results, prometheus) as url:
         judgement = await judge_soak(plan, Prometheus(url), soaked, ScrapeIntervals.of(_values(results)))
     outcome = Outcome(list(judgement.failures()))
-    return Recheck(summary, judgement, outcome, changes_between(summary, judgement, outcome))
+    with _understanding(results / "summary.json"):
+        return Recheck(summary, judgement, outcome, changes_between(summary, judgement, outcome))
+
+
+@contextmanager
+def _understanding(path: Path) -> Iterator[None]:
+    """Whoever has edited the file reads a sentence."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path} is not as a run writes it: {said}", hint="scaletest-runner schema summary") from error
 
 
 def soaked_of(summary: dict[str, Any]) -> Soaked:
@@ -45,6 +60,8 @@ def soaked_of(summary: dict[str, Any]) -> Soaked:
     if start is None or end is None:
         what = "never soaked" if start is None else "did not hold its soak"
         raise UsageError(f"{summary['runId']} {what}: there is nothing to judge", hint=summary["failure"])
+    if not 0 < start < end <= time.time():
+        raise ValueError(f"the soak went from {start} to {end}")
     restarted: dict[str, int] = summary.get("restarts", {})
     pressure = next((c.get("value") for c in summary["selfCheck"] if c["key"] == "cpuPressurePercent"), None)
     was = next((gate for gate in summary["gates"] if gate["key"] == RESTARTS_KEY), {"verdict": "pass"})

@@ -13,13 +13,14 @@ from pathlib import Path
 import httpx
 
 from bigfleet.parentdeath import die_with
-from scaletest.errors import HostError, UsageError
-from scaletest.run.evidence import SNAPSHOT
+from scaletest.errors import UsageError
+from scaletest.run.evidence import SNAPSHOT, SnapshotFailed, count_snapshot
 
 _START_SECONDS = 60
 _STOP_SECONDS = 15
 # Old enough for any evidence; nothing is ever deleted from the copy.
 _RETENTION = "100y"
+_DAMAGED = "the evidence is damaged; is there another copy of the folder?"
 
 
 @contextlib.asynccontextmanager
@@ -56,10 +57,13 @@ async def serve_snapshot(results: Path, prometheus: Path, port: int = 0) -> Asyn
 
 def _unpack(archive: Path, data: Path) -> None:
     try:
+        count_snapshot(archive)
         with tarfile.open(archive) as tar:
             tar.extractall(data / "tsdb", filter="data")
+    except SnapshotFailed as error:
+        raise UsageError(str(error), hint=_DAMAGED) from error
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise UsageError(f"{archive} cannot be opened: {error}") from error
+        raise UsageError(f"{archive} cannot be opened: {error}", hint=_DAMAGED) from error
 
 
 def _free_port() -> int:
@@ -77,7 +81,7 @@ async def _until_ready(process: asyncio.subprocess.Process, url: str, log: Path)
                     return
             await asyncio.sleep(0.1)
     said = log.read_text(errors="replace").strip().splitlines()
-    raise HostError(f"Prometheus did not serve the snapshot{': ' + said[-1] if said else ''}")
+    raise UsageError(f"Prometheus cannot serve the snapshot{': ' + said[-1] if said else ''}", hint=_DAMAGED)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -172,7 +172,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d{8}-\d{6}-smoke-[0-9a-f]{4}", run_id)
     assert folder.is_dir()
     (folder / "summary.json").write_text("{}")
-    with pytest.raises(UsageError, match="already holds a run"):
+    with pytest.raises(UsageError, match=r"has a summary\.json already"):
         cli_run._results_folder(folder, "smoke")
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from scaletest.errors import UsageError
+from scaletest.run.evidence import write_json
 from scaletest.run.gates import Reading, gates_for, judge, restart_gate
 from scaletest.run.inputs import inputs_document, plan_of, read_inputs
 from scaletest.run.judging import Judgement, Soaked, SoakWindow
 from scaletest.run.outcome import Outcome
-from scaletest.run.recheck import changes_between, soaked_of
+from scaletest.run.recheck import changes_between, recheck, soaked_of
 from scaletest.run.selfcheck import CheckRecord, Strain
 from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import shipped_plan, smoke_plan
@@ -91,3 +92,28 @@ def test_a_moved_bar_and_a_new_gate_are_said() -> None:
     assert changes_between(summary, judged(), Outcome()) == ["roll-up p99: bound 9 → 2"]
     summary["gates"] = []
     assert changes_between(summary, judged(), Outcome()) == ["roll-up p99: new gate, pass"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"windows": {}},
+        {"windows": None},
+        {"windows": {"soakStart": "abc", "soakEnd": 5.0}},
+        {"windows": {"soakStart": 200.0, "soakEnd": 100.0}},
+        {"windows": {"soakStart": 100.0, "soakEnd": 1e308}},
+        {"gates": 7},
+        {"selfCheck": None},
+        {"target": "x"},
+        {"restarts": [1]},
+    ],
+    ids=str,
+)
+async def test_a_summary_that_somebody_has_edited_is_refused_in_a_sentence(
+    edit: dict[str, object], tmp_path: Path
+) -> None:
+    plan = smoke_plan()
+    write_json(tmp_path / "summary.json", summary_of(judged()) | edit)
+    write_json(tmp_path / "plan.json", {"inputs": inputs_document(plan)})
+    with pytest.raises(UsageError, match=r"summary\.json is not as a run writes it"):
+        await recheck(tmp_path, tmp_path / "no prometheus")
