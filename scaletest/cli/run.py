@@ -163,11 +163,13 @@ def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
         path, equals, value = pair.partition("=")
         if not equals or not path:
             raise UsageError(f"--set {pair!r} is not KEY=VALUE")
-        _refuse_unknown_value(path, chart)
+        default = _default_of(path, chart)
         try:
             read = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise UsageError(f"--set {path}: {value!r} cannot be read: {' '.join(str(error).split())}") from error
+        if isinstance(default, dict) and default and not isinstance(read, dict):
+            raise UsageError(f"--set {path}: it has values of its own below it", hint=f"try {path}.{min(default)}")
         _put(overrides, path, read)
     return overrides
 
@@ -184,8 +186,8 @@ def _put(overrides: dict[str, Any], path: str, value: Any) -> None:
     at[last] = value
 
 
-def _refuse_unknown_value(path: str, chart: Path) -> None:
-    """A Helm value that no template reads would be ignored in silence."""
+def _default_of(path: str, chart: Path) -> Any:
+    """What the chart has there. A Helm value that no template reads would be ignored in silence: it is refused."""
     import yaml
 
     values = chart / "values.yaml"
@@ -194,6 +196,7 @@ def _refuse_unknown_value(path: str, chart: Path) -> None:
         if not isinstance(at, dict) or (at and part not in at):
             raise UsageError(f"--set {path}: the chart has no such value", hint="chart/values.yaml lists them")
         at = at.get(part, {})
+    return at
 
 
 async def _run(

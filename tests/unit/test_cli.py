@@ -48,6 +48,8 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["--profile", "smoke", "--set", "provider"], "is not KEY=VALUE"),
         (["--profile", "smoke", "--set", "foo.bar=1"], "the chart has no such value"),
         (["--profile", "smoke", "--set", "provider.sed=1"], "the chart has no such value"),
+        (["--profile", "smoke", "--set", "shard=3"], "it has values of its own below it"),
+        (["--profile", "smoke", "--dry-run", "--set", "shard=3"], "it has values of its own below it"),
         (["--profile", "smoke", "--set", "shard.replicas=[1"], "--set shard.replicas: '[1' cannot be read"),
         (
             ["--profile", "smoke", "--set", "shard=1", "--set", "shard.replicas=1"],
