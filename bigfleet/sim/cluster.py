@@ -75,7 +75,6 @@ class Cluster:
         controller = Controller(name, pod, replicas, self.nodes.vector(pod.resources))
         self.controllers[name] = controller
         self._waiting[controller] = None
-        self.scheduler.note(controller, self.controllers.values())
         self._changed(anew=True)
 
     def scale(self, name: str, replicas: int) -> None:
@@ -224,7 +223,7 @@ class Cluster:
     def _leave(self, controller: Controller, node: str) -> None:
         controller.placed[node] -= 1
         controller.bound -= 1
-        self.scheduler.leave(controller, node)
+        self.nodes.release(node, controller.vector)
         if not controller.placed[node]:
             del controller.placed[node]
             self._hosts[node].discard(controller)

@@ -15,7 +15,7 @@ class PodClass:
     profile: Profile
     resources: Vector
     group: str = ""
-    # The kind of workload: Pods of one kind are counted together by a hard spread; the controller's own if empty.
+    # The kind of workload, which nodes may have been made for; the controller's own if empty.
     kind: str = ""
 
 

@@ -13,23 +13,10 @@ from bigfleet.sim.pods import Controller
 
 
 class Scheduler:
-    """Knows the nodes, and how many Pods of each kind every domain has."""
+    """Knows the nodes of one cluster, and where Pods may go."""
 
     def __init__(self, dimensions: Sequence[str]) -> None:
         self.nodes = Nodes(dimensions)
-        # Kind → topology key → Pods by domain, for those kinds in which a hard spread asks for it.
-        self._spread: dict[str, dict[str, Counter[str]]] = {}
-
-    def note(self, controller: Controller, others: Iterable[Controller]) -> None:
-        """A new controller: if it spreads, count the Pods of its kind by domain, those without the constraint too."""
-        for key, _ in hard_spread(controller.pod.profile):
-            known = self._spread.setdefault(controller.kind, {})
-            if key not in known:
-                counts = known[key] = Counter()
-                for other in others:
-                    if other.kind == controller.kind:
-                        for node, number in other.placed.items():
-                            counts[self.domain(node, key)] += number
 
     def schedule(self, waiting: Iterable[Controller]) -> Iterator[tuple[Controller, str]]:
         """Place what waits, most important first; each place is told at once, and must be counted at once."""
@@ -64,11 +51,6 @@ class Scheduler:
                 candidates = candidates & (self.nodes.domains(same.key) == domain)
             yield from self._try(controller, candidates, set())
 
-    def leave(self, controller: Controller, node: str) -> None:
-        """A Pod ends; its place is free."""
-        self.nodes.release(node, controller.vector)
-        self._count(controller, node, -1)
-
     def domain(self, node: str, key: str) -> str:
         return str(self.nodes.domains(key)[self.nodes.rows[node]])
 
@@ -81,7 +63,6 @@ class Scheduler:
             return
         none = True
         for node in self._places(controller, candidates):
-            self._count(controller, node, 1)
             none = False
             yield controller, node
         if none:
@@ -92,7 +73,7 @@ class Scheduler:
         same = controller.pod.profile.same
         if same and controller.placed:
             return self.domain(next(iter(controller.placed)), same.key)
-        return controller.kind if controller.pod.profile.spread else ""
+        return controller.name if controller.pod.profile.spread else ""
 
     def _places(self, controller: Controller, candidates: Mask) -> Iterator[str]:
         profile, pod = controller.pod.profile, controller.vector
@@ -115,11 +96,17 @@ class Scheduler:
             yield from self.nodes.place(pod, controller.pending, candidates)
 
     def _term(self, controller: Controller, candidates: Mask, key: str, skew: int) -> Callable[[], Mask]:
-        """Tells, again and again, which candidates may take one more Pod without breaking one hard spread."""
-        domains, counts = self.nodes.domains(key), self._spread[controller.kind][key]
+        """Tells, again and again, which candidates may take one more Pod without breaking one hard spread.
+
+        It counts the Pods of the controller, as rules of real workloads do.
+        """
+        domains = self.nodes.domains(key)
         inside = {value: candidates & (domains == value) for value in sorted(set(domains[candidates]) - {""})}
 
         def allowed() -> Mask:
+            counts: Counter[str] = Counter()
+            for node, number in controller.placed.items():
+                counts[self.domain(node, key)] += number
             least = min((counts[value] for value in inside), default=0)
             open_ones = (mask for value, mask in inside.items() if counts[value] + 1 - least <= skew)
             return reduce(or_, open_ones, np.zeros_like(candidates))
@@ -130,10 +117,6 @@ class Scheduler:
         """How many domains a gang could be in; 0 for what is no gang."""
         same = controller.pod.profile.same
         return len(set(self.nodes.domains(same.key)) - {""}) if same else 0
-
-    def _count(self, controller: Controller, node: str, change: int) -> None:
-        for key, counts in self._spread.get(controller.kind, {}).items():
-            counts[self.domain(node, key)] += change
 
 
 def hard_spread(profile: Profile) -> list[tuple[str, int]]:

@@ -70,7 +70,9 @@ def _pod_template(workload: Workload, steady: bool) -> Object:
                 "topologyKey": archetype.spread.topology_key,
                 "maxSkew": archetype.spread.max_skew,
                 "whenUnsatisfiable": archetype.spread.when_unsatisfiable,
-                "labelSelector": {"matchLabels": {ARCHETYPE_LABEL: archetype.name}},
+                # Its own Pods, as people do. BigFleet is not told whom a rule counts, so a rule that counts the Pods of
+                # other workloads asks for what nobody can provide (ADR 34).
+                "labelSelector": {"matchLabels": {WORKLOAD_LABEL: workload.name}},
             }
         ]
     annotations = {

@@ -83,8 +83,6 @@ def plan_bindings(
         elif pod["node"] in scheduler.nodes.rows:
             placed[pod["workload"]][pod["node"]] += 1
     controllers = list(_controllers(scheduler, workloads, waiting, placed))
-    for controller in controllers:
-        scheduler.note(controller, controllers)
     bindings: list[Binding] = []
     for controller, node in scheduler.fill([one for one in controllers if one.pending], label, whole_gangs=True):
         controller.placed[node] += 1

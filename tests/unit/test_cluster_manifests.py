@@ -82,5 +82,5 @@ def test_a_spread_is_there_only_when_it_was_drawn() -> None:
         "topologyKey": "topology.kubernetes.io/zone",
         "maxSkew": 2,
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": {"scaletest.bigfleet/archetype": "web"}},
+        "labelSelector": {"matchLabels": {"scaletest.bigfleet/workload": "kwok-cluster-3-web-7"}},
     }

@@ -71,6 +71,16 @@ def test_a_hard_spread_leaves_pods_pending_rather_than_skewed() -> None:
     assert cluster.pending == 2
 
 
+def test_a_hard_spread_counts_the_pods_of_its_own_controller() -> None:
+    cluster, _ = lone_cluster(machine(0, READY, "c", cores=12), machine(1, READY, "c", cores=6))
+    cluster.create("there", replace(pod(), kind="web"), 9)
+    cluster.bind()
+    assert dict(cluster.controllers["there"].placed) == {"m-000": 6, "m-001": 3}
+    cluster.create("api", replace(pod(skew=1), kind="web"), 4)
+    cluster.bind()
+    assert dict(cluster.controllers["api"].placed) == {"m-000": 2, "m-001": 2}
+
+
 def test_the_pods_of_a_drained_node_are_evicted_and_come_back() -> None:
     cluster, _ = lone_cluster(machine(0, READY, "c"), machine(1, READY, "c"))
     cluster.create("web", pod(), 4)
