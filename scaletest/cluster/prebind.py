@@ -25,6 +25,8 @@ _IN_FLIGHT = 64
 _PLATEAU_SECONDS = 60.0
 _LAST_TENTH_SECONDS = 15.0
 _LONGEST_SECONDS = 45 * 60.0
+# So long after the last new node, all that were seeded are taken to be there.
+_NODES_COMPLETE_SECONDS = 3.0
 
 Binding = tuple[str, str]
 
@@ -64,12 +66,17 @@ def in_play(pods: Iterable[Object], workloads: Container[str], alive: Container[
 
 
 def plan_bindings(
-    workloads: Mapping[str, PodClass], pods: Iterable[Object], nodes: Iterable[Object], label: str = ARCHETYPE_LABEL
+    workloads: Mapping[str, PodClass],
+    pods: Iterable[Object],
+    nodes: Iterable[Object],
+    label: str = ARCHETYPE_LABEL,
+    *,
+    gangs: bool = True,
 ) -> list[Binding]:
     """(Pod, node) for every waiting Pod that has a place now: gangs whole and in one domain, hard spreads even.
 
     `pods` are those of `workloads`, each with `name`, `workload` and `node` (empty while it waits). All that are bound
-    must be among them: their room is taken.
+    must be among them: their room is taken. Without `gangs`, those wait.
     """
     machines = [_machine(node) for node in nodes if node["ready"]]
     scheduler = Scheduler(sorted({name for machine in machines for name in machine.allocatable}))
@@ -84,7 +91,8 @@ def plan_bindings(
             placed[pod["workload"]][pod["node"]] += 1
     controllers = list(_controllers(scheduler, workloads, waiting, placed))
     bindings: list[Binding] = []
-    for controller, node in scheduler.fill([one for one in controllers if one.pending], label, whole_gangs=True):
+    waits = [one for one in controllers if one.pending and (gangs or not one.pod.profile.same)]
+    for controller, node in scheduler.fill(waits, label, whole_gangs=True):
         controller.placed[node] += 1
         controller.pending -= 1
         bindings.append((waiting[controller.name].pop(), node))
@@ -149,12 +157,14 @@ async def pre_bind(
 ) -> None:
     """Bind until every replica of the workloads that `replicas` names has a node, or no more get one for a while.
 
-    The bound Pods of all other `workloads` take room.
+    The bound Pods of all other `workloads` take room. Gangs come last, when all nodes are there: one that chose among a
+    few would take the rack that was seeded for another, and in the end the free nodes would be in the wrong racks.
     """
     wanted = sum(replicas.values())
     loop = asyncio.get_running_loop()
     began = last_progress = loop.time()
     least = math.inf
+    ready, last_node = 0, began
     # Where Pods are that the watch still shows as waiting: their room is taken.
     bound: dict[str, str] = {}
 
@@ -173,8 +183,12 @@ async def pre_bind(
         patience = _LAST_TENTH_SECONDS if unbound < wanted / 10 else _PLATEAU_SECONDS
         if loop.time() - last_progress > patience:
             break
+        before, ready = ready, sum(node["ready"] for node in nodes)
+        if ready > before:
+            last_node = loop.time()
+        complete = loop.time() - last_node >= _NODES_COMPLETE_SECONDS
         uids = {pod["name"]: pod["uid"] for pod in current}
-        for pod, node in await bind_all(plan_bindings(workloads, current, nodes), nodes, bind):
+        for pod, node in await bind_all(plan_bindings(workloads, current, nodes, gangs=complete), nodes, bind):
             bound[uids[pod]] = node
         await asyncio.sleep(_POLL_SECONDS)
         current = seen()

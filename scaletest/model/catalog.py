@@ -91,6 +91,10 @@ class SpreadConstraint(Document):
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     """A hard spread, or a wish."""
 
+    @property
+    def is_hard(self) -> bool:
+        return self.when_unsatisfiable == "DoNotSchedule"
+
 
 class LabelAxis(Document):
     """A label of which every workload asks for one value, `<name>-<0..count-1>`: multiplies the distinct needs."""

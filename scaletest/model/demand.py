@@ -70,8 +70,10 @@ def needs_of(draw: Draw, density: int) -> list[DrawnNeed]:
 def _needs_of_archetype(archetype: Archetype, draw: Draw, rows: Ints, density: int) -> Iterator[DrawnNeed]:
     room = archetype.machine_allocatable(density)
     sizes = [parse_vector(size.resources) for size in archetype.pod_sizes]
-    # Gangs aggregate only with gangs of the same size, plain workloads with all that have (or lack) the spread.
-    kind = draw.replicas[rows] if archetype.gang else draw.has_spread[rows].astype(np.int64)
+    # Gangs aggregate only with gangs of the same size, plain workloads with all that have (or lack) a hard spread; a
+    # mere wish is no part of a need.
+    splits = archetype.spread is not None and archetype.spread.is_hard
+    kind = draw.replicas[rows] if archetype.gang else (draw.has_spread[rows] & splits).astype(np.int64)
     columns = [draw.priority[rows], *draw.axes[rows, : len(archetype.label_axes)].T, kind, draw.size[rows]]
     totals: dict[tuple[int, ...], Vector] = {}
     example: dict[tuple[int, ...], int] = {}

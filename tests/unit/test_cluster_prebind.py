@@ -4,7 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pytest
+
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from scaletest.cluster import prebind
 from scaletest.cluster.podclass import pods_of
 from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, plan_bindings, pre_bind, trim_node
 from scaletest.model.catalog import Archetype
@@ -206,6 +209,28 @@ async def test_the_fill_is_not_over_while_the_replacement_of_a_pod_that_leaves_w
     classes = {"web": pods_of(web)}
     await pre_bind(classes, {"web": 2}, lambda: in_play(there, classes, {"web"}), Nodes(node("n0"), node("n1")), bind)
     assert [pod for pod, _ in done] == ["web-new"]
+
+
+async def test_gangs_choose_their_racks_when_all_nodes_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prebind, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(prebind, "_NODES_COMPLETE_SECONDS", 0.1)
+    big, small = workload("big", 3, cpu="4", gang=GANG), workload("small", 2, cpu="4", gang=GANG)
+    web = workload("web", 1, archetype="api")
+    nodes = Nodes(node("n1", rack="r1"), node("n2", rack="r1"), node("w", rack="r3", archetype="api"))
+    asked: dict[str, str] = {}
+
+    async def bind(pod: str, name: str) -> bool:
+        asked[pod] = name
+        if pod == "web-0":  # meanwhile
+            for name, rack in (("n3", "r1"), ("n4", "r2"), ("n5", "r2")):
+                nodes.add(node(name, rack=rack))
+        return True
+
+    fill = (big, small, web)
+    replicas = {one.name: one.replicas for one in fill}
+    await pre_bind({one.name: pods_of(one) for one in fill}, replicas, lambda: pods(*fill), nodes, bind)
+    assert {asked[f"big-{number}"] for number in range(3)} == {"n1", "n2", "n3"}
+    assert {asked[f"small-{number}"] for number in range(2)} == {"n4", "n5"}
 
 
 async def test_bindings_that_fail_are_not_counted() -> None:
