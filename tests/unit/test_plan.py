@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bigfleet.core.machines import MachineState
 from scaletest.cluster.fleet import owner_of, render_fleet
+from scaletest.cluster.podclass import pods_of
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
 from scaletest.model.demand import DrawnNeed, burst_machines, held_at_start, needs_of
@@ -32,6 +33,21 @@ def fleet_of(plan: Plan) -> list[MachineGroup]:
     return list(
         seed_fleet(plan.catalog, draws_of(plan), plan.free, plan.profile.seed, plan.profile.scale.density, owner_of),
     )
+
+
+@pytest.mark.parametrize("profile", ["smoke", "dev-50", "dev-500"])
+def test_plain_needs_are_those_of_a_roll_up(profile: str) -> None:
+    """A need too many is a machine too many: it would be reclaimed while the run settles, and its Pods evicted."""
+    plan = shipped_plan(profile)
+    for draw in draws_of(plan):
+        asked = {
+            (workload.archetype.name, pods_of(workload).profile.fingerprint)
+            for workload in draw.workloads()
+            if not workload.archetype.gang
+        }
+        seeded = [need for need in needs_of(draw, plan.profile.scale.density) if not need.archetype.gang]
+        assert Counter(need.archetype.name for need in seeded) == Counter(name for name, _ in asked)
+
 
 
 def changed(plan: Plan, soak_seconds: float | None = None, **fields: object) -> Plan:
