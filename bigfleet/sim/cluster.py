@@ -1,6 +1,6 @@
 """One cluster in virtual time: controllers and their Pods, a scheduler, an operator (spec/harness.md Appendix A)."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -29,8 +29,9 @@ class ClusterModel:
     request_per_pod: bool = True
     # Seconds from the end of a Pod to its replacement's request.
     recreate_seconds: float = 0.0
-    # Seconds until the Pods of a lost node are given up.
+    # Seconds until the Pods of a lost node are given up, and between two of them; without a pause all end at once.
     lost_pod_seconds: float = 0.0
+    lost_pod_pause_seconds: float = 0.0
 
 
 class Cluster:
@@ -49,6 +50,8 @@ class Cluster:
         self._timeline = timeline
         self._model = model
         self._hosts: dict[str, set[Controller]] = {}
+        # Nodes whose Pods are given up, with what they host.
+        self._lost: deque[tuple[str, set[Controller]]] = deque()
         self._waiting: dict[Controller, None] = {}
         self._rollup: list[Need] | None = None
         # By prefix: controllers, and their replicas added up, to draw a Pod from.
@@ -164,16 +167,34 @@ class Cluster:
         if hosted is None:
             return
         self.nodes.close(machine_id)
-
-        def give_up() -> None:
-            if self._hosts.get(machine_id) is hosted:
-                self.killed += self._clear(machine_id)
-                self.bind()
-
         if self._model.lost_pod_seconds > 0:
-            self._timeline.after(self._model.lost_pod_seconds, Rank.WORKLOAD, give_up)
+            self._timeline.after(self._model.lost_pod_seconds, Rank.WORKLOAD, lambda: self._give_up(machine_id, hosted))
         else:
-            give_up()
+            self._give_up(machine_id, hosted)
+
+    def _give_up(self, machine_id: str, hosted: set[Controller]) -> None:
+        self._lost.append((machine_id, hosted))
+        if self._model.lost_pod_pause_seconds <= 0 or len(self._lost) == 1:
+            self._end_lost()
+
+    def _end_lost(self) -> None:
+        """The Pods of lost nodes, one after the other if there is a pause between them."""
+        pause = self._model.lost_pod_pause_seconds
+        while self._lost:
+            machine_id, hosted = self._lost[0]
+            if self._hosts.get(machine_id) is not hosted:
+                self._lost.popleft()  # it is a new node by now
+            elif pause > 0 and hosted:
+                first = min(hosted, key=lambda one: one.name)
+                self._end_pod(first, recreate=self._model.controller_managed, node=machine_id)
+                self.killed += 1
+                self._changed()
+                self._timeline.after(pause, Rank.WORKLOAD, self._end_lost)
+                break
+            else:
+                self.killed += self._clear(machine_id)
+                self._lost.popleft()
+        self.bind()
 
     def _clear(self, machine_id: str) -> int:
         ended = 0

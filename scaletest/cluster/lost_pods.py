@@ -8,7 +8,8 @@ from bigfleet.kube import Conflict, Informer, KubeClient, KubeError, NotFound, O
 from bigfleet.kube.resources import PODS
 
 _LOOK_SECONDS = 1.0
-_PAUSE_SECONDS = 0.2
+# Between two Pods of one Node.
+PAUSE_SECONDS = 0.2
 
 log = structlog.get_logger(__name__)
 
@@ -61,4 +62,4 @@ class LostPods:
             except KubeError as error:
                 log.warning("could not end a lost Pod, will try again", pod=pod["key"], error=str(error))
                 return
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(PAUSE_SECONDS)

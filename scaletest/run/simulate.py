@@ -18,6 +18,9 @@ from scaletest.run.steadiness import POLL_SECONDS, Poll, Steadiness
 from scaletest.run.virtualfleet import start_soak, virtual_fleet
 
 _TICK_SECONDS = 5
+# Scrapes come when they come. In virtual time all else happens at round times, so at a round one they would always meet
+# the Pods that are just being replaced.
+_SCRAPE_PHASE_SECONDS = 0.09
 _SCRAPES_IN_A_ROW = 3
 # Hears how far it is: (phase, virtual seconds done, in all).
 Progress = Callable[[str, float, float], None]
@@ -111,10 +114,12 @@ def _soak(simulation: Simulation, plan: Plan, progress: Progress) -> Prediction:
     lost, outcomes, configured = simulation.provider.lost, shard.outcomes.copy(), len(shard.configure_seconds)
     start_soak(simulation, plan)
     least_alive = _poll(simulation).active or 0.0
-    while simulation.timeline.now < end:
-        simulation.timeline.run_until(min(end, simulation.timeline.now + _TICK_SECONDS))
+    scrape = start + _SCRAPE_PHASE_SECONDS
+    while (scrape := scrape + _TICK_SECONDS) < end:
+        simulation.timeline.run_until(scrape)
         least_alive = min(least_alive, _poll(simulation).active or 0.0)
-        progress("soak", simulation.timeline.now - start, plan.soak_seconds)
+        progress("soak", scrape - start, plan.soak_seconds)
+    simulation.timeline.run_until(end)
     soak_outcomes = shard.outcomes - outcomes
     counted_from = _quiet_from(recorder, start + plan.reclaims_count_after_seconds, end)
     readings = {

@@ -15,6 +15,8 @@ from bigfleet.sim.provider import ProviderModel
 from bigfleet.sim.simulation import Model, Simulation
 from bigfleet.sim.timeline import Rank
 from scaletest.cluster.fleet import render_fleet
+from scaletest.cluster.lost_pods import PAUSE_SECONDS
+from scaletest.cluster.node_creator import NodeCreatorOptions
 from scaletest.cluster.podclass import pods_of
 from scaletest.model.draw import cluster_id, draw_clusters, ordinal_of
 from scaletest.model.happenings import Happening, happenings, surplus
@@ -22,9 +24,8 @@ from scaletest.model.plan import Plan
 
 # From Configure to the node's word that it is Ready, as runs of `smoke` on the embedded host showed it.
 _CONFIGURE = Latency(0.8, 2.5)
-# A ReplicaSet replaces a Pod this soon; the Pods of a lost node are given up by the Pod garbage collector.
+# A ReplicaSet replaces a Pod this soon.
 _RECREATE_SECONDS = 0.02
-_LOST_POD_SECONDS = 47.3
 
 _CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
 
@@ -45,7 +46,11 @@ def virtual_fleet(plan: Plan, seconds: float) -> Simulation:
                 ActionKind.DELETE: latencies.delete,
             }
         ),
-        cluster=ClusterModel(recreate_seconds=_RECREATE_SECONDS, lost_pod_seconds=_LOST_POD_SECONDS),
+        cluster=ClusterModel(
+            recreate_seconds=_RECREATE_SECONDS,
+            lost_pod_seconds=NodeCreatorOptions.lost_pods_after_seconds,
+            lost_pod_pause_seconds=PAUSE_SECONDS,
+        ),
     )
     ordinals = range(plan.geometry.kwok_clusters)
     names = [cluster_id(ordinal) for ordinal in ordinals]

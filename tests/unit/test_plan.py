@@ -49,7 +49,6 @@ def test_plain_needs_are_those_of_a_roll_up(profile: str) -> None:
         assert Counter(need.archetype.name for need in seeded) == Counter(name for name, _ in asked)
 
 
-
 def changed(plan: Plan, soak_seconds: float | None = None, **fields: object) -> Plan:
     """The same plan with other fields in its profile."""
     profile = Profile.model_validate(plan.profile.model_dump(by_alias=True, exclude_defaults=True) | fields)

@@ -116,6 +116,22 @@ def test_the_pods_of_a_lost_node_are_given_up_after_a_while_and_take_no_new_ones
     assert (cluster.killed, cluster.pods, cluster.pending) == (1, 5, 1)
 
 
+def test_the_pods_of_lost_nodes_can_be_ended_one_after_the_other() -> None:
+    cluster, timeline = lone_cluster(
+        machine(0, READY, "c"),
+        machine(1, READY, "c"),
+        model=ClusterModel(lost_pod_seconds=30, lost_pod_pause_seconds=1),
+    )
+    cluster.create("web", pod(), 6)
+    cluster.bind()
+    cluster.node_lost("m-000")
+    cluster.node_lost("m-001")
+    for second, killed in ((29, 0), (30, 1), (31, 2), (34, 5), (35, 6), (99, 6)):
+        timeline.run_until(second)
+        assert cluster.killed == killed
+    assert (cluster.pods, cluster.pending) == (6, 6)
+
+
 def test_a_node_that_is_back_before_its_pods_were_given_up_is_a_new_node() -> None:
     cluster, timeline = lone_cluster(machine(0, READY, "c"), model=ClusterModel(lost_pod_seconds=50))
     cluster.create("web", pod(), 2)
