@@ -61,7 +61,7 @@ def _head(summary: dict[str, Any]) -> Iterator[str]:
         "shards": f"{scale['shards']:,}",
         "start to steady": _seconds(sum(summary["seconds"].get(step, 0.0) for step in ("host", "install", "settle"))),
         "soak": _seconds(summary["seconds"].get("soak", 0.0)),
-        "cost": price(summary["cost"]),
+        "cost": price(summary),
     }
     yield _tiles(tiles)
 
@@ -138,11 +138,9 @@ def _hops(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def _plan(summary: dict[str, Any], plan: Iterable[str]) -> Iterator[str]:
-    cost = summary["cost"]
     yield f"<h2>Plan</h2><pre>{escape(chr(10).join(plan))}</pre>"
-    yield (
-        f"<p>Cost: {escape(price(cost))}, for {summary['scale']['hosts']:,} hosts and {cost['hours']:g} h of soak.</p>"
-    )
+    hosts, hours = summary["scale"]["hosts"], summary["cost"]["hours"]
+    yield f"<p>Cost: {escape(price(summary))}, for {hosts:,} hosts and {hours:g} h of soak.</p>"
 
 
 def _figures(summary: dict[str, Any]) -> Iterator[str]:

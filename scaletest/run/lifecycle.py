@@ -227,8 +227,9 @@ class Run:
     async def _tear_down(self) -> None:
         on_context = self._options.stage.context is not None
         with self._facts.timing("teardown"):
-            parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
-            self._journal.say("teardown", f"removing {parts}")
+            if self._stage.ground:
+                parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
+                self._journal.say("teardown", f"removing {parts}")
             try:
                 await self._stage.remove()
                 self._journal.say("teardown", "nothing is left behind")

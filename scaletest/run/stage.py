@@ -13,7 +13,7 @@ from scaletest.run.blame import merged
 from scaletest.run.ground import Ground, prepare_context, prepare_embedded
 from scaletest.run.helm import Helm
 from scaletest.run.hostapi import HostApi
-from scaletest.run.install import install_chart, prepare_stage, refuse_dirty_stage, remove_release
+from scaletest.run.install import install_chart, prepare_stage, remove_release
 from scaletest.run.journal import Journal
 from scaletest.run.names import NAMESPACE, RELEASE
 
@@ -81,13 +81,11 @@ class Stage:
         if ground is None:
             raise RuntimeError("there is no ground to build on")
         api = HostApi(ground.kubeconfig, options.namespace, options.run_id, ground.private_dir)
-        context = f" --context {options.context}" if options.context else ""
+        # From here on there is something to remove.
+        self.api = api
+        self._helm = helm = Helm(options.helm, ground.kubeconfig, RELEASE, options.namespace)
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
-                await refuse_dirty_stage(api, f"scaletest-runner gc{context}")
-                # From here on there is something to remove.
-                self.api = api
-                self._helm = helm = Helm(options.helm, ground.kubeconfig, RELEASE, options.namespace)
                 await prepare_stage(api, options.run_id, ground.private_dir)
                 self._journal.say("install", f"helm install {RELEASE} -n {options.namespace}")
                 await install_chart(

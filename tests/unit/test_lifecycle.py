@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from scaletest.errors import UsageError
 from scaletest.model.reading import PROJECT
 from scaletest.run.guard import Caps
 from scaletest.run.journal import Event, Journal
@@ -76,3 +77,16 @@ def test_a_time_out_of_something_else_is_not_the_cap(tmp_path: Path) -> None:
 def test_a_fleet_that_never_settled_has_no_ramp(tmp_path: Path) -> None:
     ended(tmp_path)
     assert json.loads((tmp_path / "summary.json").read_text())["ramp"] == {"seconds": 0.0, "podsPerSec": 0.0}
+
+
+def test_a_run_that_is_refused_removes_nothing_because_it_has_started_nothing(tmp_path: Path) -> None:
+    class Refused(Run):
+        async def _steps(self) -> Soaked:
+            raise UsageError("namespace mine is occupied by run run-1", hint="--namespace NAME takes another one")
+
+    outcome, events = ended(tmp_path, Refused)
+    assert (outcome.exit_code, outcome.verdict) == (2, "refused")
+    assert [(event.phase, event.message) for event in events] == [
+        ("failed", "namespace mine is occupied by run run-1"),
+        ("teardown", "nothing is left behind"),
+    ]
