@@ -18,6 +18,7 @@ from scaletest.cli.arguments import (
 from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
 from scaletest.cli.showing import age, table
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
+from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
 from scaletest.run.names import NAMESPACE
 
@@ -66,25 +67,26 @@ def bring_up(
     plan = read_plan(profile or _PROFILE_WITHOUT_DEMAND, substrate, "", seed)
     if missing := not_built(plan):
         raise UsageError(f"not built yet: {', '.join(missing)}")
-    chart_dir = (chart or runs.PROJECT / "chart").absolute()
+    chart_dir = (chart or runs.CHART).absolute()
     if not (chart_dir / "Chart.yaml").is_file():
         raise UsageError(f"{chart_dir} is not a chart", hint="a chart is a folder with a Chart.yaml")
-    overrides = runs.read_overrides(sets or [], chart_dir)
+    overrides = read_overrides(sets or [], chart_dir)
     target = read_target(plan, kube_context, images or [])
     if chart is None:
         refuse_without_images(target, overrides)
     if profile:
         runs.show_before_starting(fleet_lines(plan))
-    to = resized(plan.values(""), clusters, pods)
+    to = resized(plan.values("dry-run"), clusters, pods)
     refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
         count = to["kwok"]["clusterCount"]
         size = f"{count:,} cluster{'s'[: count != 1]} × {to['loadProfile']['target']:,} Pods"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
+    chosen = merged(target.images, overrides)
+    refuse_wrong_values(chart_dir, with_dashboard(plan, to), chosen, namespace)
     runs.ask_before_spending(plan, target.context, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
     values = with_dashboard(plan, resized(plan.values(run_id), clusters, pods))
-    chosen = merged(target.images, overrides)
     building = _Building(run_id, chart_dir, target, namespace, chosen, values, results)
     asyncio.run(building.execute())
 

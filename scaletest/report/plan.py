@@ -1,6 +1,7 @@
 """The plan for people and for machines: what would be installed, how long it would take, what it would cost."""
 
 from collections.abc import Sequence
+from textwrap import indent
 from typing import Any
 
 from scaletest.errors import UsageError
@@ -76,7 +77,7 @@ def _outlook(plan: Plan, caps: Caps, refusals: Sequence[UsageError]) -> list[str
         return ["a run would start"]
     flags = needed_flags(plan, caps)
     needs = [f"a run needs {' '.join(flags)}"] if flags else []
-    return ["a run would be refused:", *(f"  {reason}" for reason in against), *needs]
+    return ["a run would be refused:", *(indent(reason, "  ") for reason in against), *needs]
 
 
 def _archetype_lines(plan: Plan) -> list[str]:

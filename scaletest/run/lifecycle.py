@@ -112,7 +112,6 @@ class Run:
         document = plan_document(self._plan, self._options.caps, facts.run_id)
         write_json(output / "plan.json", document | {"inputs": inputs_document(self._plan)})
         write_values(output / "rendered-values.yaml", stage.values)
-        await stage.check_chart()
 
         with facts.timing("host"):
             ground = await stage.take_ground()

@@ -35,6 +35,18 @@ class StageOptions:
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
+async def check_chart(
+    helm: Path, chart: Path, values: dict[str, Any], chosen: dict[str, Any], namespace: str = NAMESPACE
+) -> None:
+    """Render the chart with what the user chose on top, which needs no ground."""
+    try:
+        await Helm(helm, None, RELEASE, namespace).render(chart, merged(values, chosen), chosen)
+    except HelmError as error:
+        if chosen:  # without them it renders, as every profile's test shows
+            raise UsageError(error.message, hint=error.hint) from error
+        raise
+
+
 class Stage:
     """Build it once, remove it once."""
 
@@ -45,17 +57,6 @@ class Stage:
         self.ground: Ground | None = None
         self.api: HostApi | None = None
         self._helm: Helm | None = None
-
-    async def check_chart(self) -> None:
-        """Render the chart, which needs no ground: a wrong value is told before anything is started."""
-        options = self._options
-        helm = Helm(options.helm, None, RELEASE, options.namespace)
-        try:
-            await helm.render(options.chart, self.values, options.overrides)
-        except HelmError as error:
-            if options.overrides:  # without them it renders, as every profile's test shows
-                raise UsageError(error.message, hint=error.hint) from error
-            raise
 
     async def take_ground(self) -> Ground:
         options, say = self._options, self._journal.say

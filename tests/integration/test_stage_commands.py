@@ -184,7 +184,7 @@ async def test_a_wrong_value_is_told_before_anything_is_started(runner: Runner) 
     assert "kwok.clusterCount = 'abc' (--set)" in screen
     assert "Traceback" not in screen
     assert runner.hosts() == before
-    assert "clusterCount: abc" in (output / "rendered-values.yaml").read_text()
+    assert not output.exists()
     assert "nothing is up" in await runner("down", code=2)
 
 

@@ -51,6 +51,9 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["--profile", "smoke", "--set", "shard=3"], "it has values of its own below it"),
         (["--profile", "smoke", "--dry-run", "--set", "shard=3"], "it has values of its own below it"),
         (["--profile", "smoke", "--set", "shard.replicas=[1"], "--set shard.replicas: '[1' cannot be read"),
+        (["--profile", "smoke", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
+        (["--profile", "smoke", "--dry-run", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
+        (["up", "--profile", "smoke", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
         (
             ["--profile", "smoke", "--set", "loadProfile=1", "--set", "loadProfile.target=1"],
             "another --set gives loadProfile the value 1",
@@ -111,6 +114,19 @@ def test_a_dry_run_says_what_a_run_on_a_context_still_lacks(
     code, shown = run_cli(monkeypatch, capsys, *dry, "--image", "any:1", "--context", "kind-prod")
     assert code == 2
     assert "the kubeconfig has no 'kind-prod', but kind-dev" in shown
+
+
+def test_a_dry_run_refuses_what_the_chart_would_refuse_at_the_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run_cli(
+        monkeypatch, capsys, *("--profile", "smoke", "--dry-run", "--max-duration", "1m"),
+        *("--set", "shard.replicas=abc", "--set", "image.pullPolicy=Sometimes"),
+    )  # fmt: skip
+    assert code == 2
+    assert "scale       2 clusters" in shown, "the plan is shown all the same"
+    for reason in ("--max-duration is 1m00s", "- shard.replicas: Invalid type", "- image.pullPolicy: "):
+        assert reason in shown.partition("a run would be refused:")[2], reason
 
 
 def test_a_dry_run_that_nothing_is_said_against_ends_well(

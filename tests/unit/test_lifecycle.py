@@ -4,6 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from scaletest.errors import UsageError
 from scaletest.model.reading import PROJECT
 from scaletest.run.guard import Caps
@@ -15,12 +17,18 @@ from scaletest.run.stage import StageOptions
 from tests.unit.plans import smoke_plan
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple[Outcome, list[Event]]:
-    """Run without any binaries, so that Helm is the first thing missing."""
+    """Run on a context without any binaries, so that kubectl is the first thing missing."""
     events: list[Event] = []
     journal = Journal(output / "events.jsonl", events.append)
     nothing = output / "no-such-place"
-    stage = StageOptions(run_id="run", chart=PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm")
+    stage = StageOptions("run", PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm", context="nowhere")
     run = kind(smoke_plan(), RunOptions(output, stage, Caps(cap_seconds, 50)), journal)
     try:
         return asyncio.run(run.execute()), events
@@ -28,14 +36,15 @@ def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple
         journal.close()
 
 
-def test_a_failed_install_keeps_what_is_known(tmp_path: Path) -> None:
+def test_a_failed_install_keeps_what_is_known_and_no_notes(tmp_path: Path, state: Path) -> None:
     outcome, events = ended(tmp_path)
     assert (outcome.exit_code, outcome.verdict) == (4, "incomplete")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["failures"][0]["exitCode"] == 4
-    assert "Helm" in summary["failure"] or "helm" in summary["failure"]
+    assert "kubectl" in summary["failure"]
     assert {path.name for path in tmp_path.iterdir()} >= {"plan.json", "junit.xml", "report.html", "events.jsonl"}
     assert events[-1].message == "nothing is left behind"
+    assert not list(state.glob("*/stages/*"))
 
 
 def test_a_summary_that_cannot_be_written_is_said_and_the_teardown_follows(tmp_path: Path) -> None:
