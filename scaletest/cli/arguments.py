@@ -80,13 +80,13 @@ def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> 
     )
 
 
-def read_caps(max_duration: str, max_cost_usd: float | None, *, otherwise: Caps = DEFAULT_CAPS) -> Caps:
-    """The caps that the flags set; where one is left out, another's."""
+def read_caps(max_duration: str, max_cost_usd: float | None) -> Caps:
+    """The caps that the flags set; where one is left out, its default."""
     if max_cost_usd is not None and not 0 <= max_cost_usd < math.inf:
         raise UsageError(f"--max-cost-usd: {max_cost_usd:g} is not an amount of dollars")
     return Caps(
-        read_duration("--max-duration", max_duration) if max_duration else otherwise.max_duration_seconds,
-        otherwise.max_cost_usd if max_cost_usd is None else max_cost_usd,
+        read_duration("--max-duration", max_duration) if max_duration else DEFAULT_CAPS.max_duration_seconds,
+        DEFAULT_CAPS.max_cost_usd if max_cost_usd is None else max_cost_usd,
     )
 
 

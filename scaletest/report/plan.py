@@ -11,7 +11,7 @@ from scaletest.model.plan import Plan
 from scaletest.model.sizing import SeedSizes
 from scaletest.run.gates import Gate, all_gates
 from scaletest.run.guard import DEFAULT_CAPS, Caps, needed_flags
-from scaletest.run.preflight import not_built, refusals_of, refusals_of_run, warnings_of
+from scaletest.run.preflight import not_built, refusals_of_run, warnings_of
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -41,7 +41,7 @@ def fleet_lines(plan: Plan) -> list[str]:
 
 
 def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[UsageError] | None = None) -> list[str]:
-    """Everything that `plan` shows. `refusals` are those of a run; None: what the plan itself gives reason for."""
+    """Everything that `plan` shows. `refusals` are those of a run; None: what plan and caps give reason for."""
     footprint, geometry, sizes = plan.footprint, plan.geometry, plan.sizes
     lines = [
         *plan_lines(plan),
@@ -153,7 +153,7 @@ def plan_document(plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "") -> di
             for archetype in plan.catalog.demand
         ],
         "warnings": list(warnings_of(plan)),
-        "refusals": [refusal.message for refusal in refusals_of(plan)],
+        "refusals": [refusal.message for refusal in refusals_of_run(plan, caps)],
         "notBuilt": not_built(plan),
         "values": plan.values(run_id),
     }

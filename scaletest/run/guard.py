@@ -1,6 +1,5 @@
 """Guards over other people's money: what a kube context is, and when a run needs a yes (spec/harness.md §1.2)."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +22,6 @@ class Caps:
     max_cost_usd: float
 
 
-NO_CAPS = Caps(math.inf, math.inf)
 DEFAULT_CAPS = Caps(parse_duration(DEFAULT_MAX_DURATION), DEFAULT_MAX_COST_USD)
 
 # Parts of a context's name that give a paid cloud away: the runbook's, plus Scaleway's.

@@ -235,9 +235,7 @@ def _homeless_gang(plan: Plan) -> str:
 
 def _not_built(plan: Plan) -> Iterator[UsageError]:
     if missing := not_built(plan):
-        yield UsageError(
-            f"not built yet: {', '.join(missing)}", hint="`plan` works for it; `dev-50` on `embedded` runs today"
-        )
+        yield UsageError(f"not built yet: {', '.join(missing)}", hint="`dev-50` on `embedded` runs today")
 
 
 def not_built(plan: Plan) -> list[str]:

@@ -1,6 +1,7 @@
 """Bad input ends in one sentence with a hint and exit code 2, before anything is started."""
 
 import io
+import json
 import re
 import signal
 import subprocess
@@ -137,17 +138,35 @@ def test_a_dry_run_that_nothing_is_said_against_ends_well(
     assert shown.endswith("a run would start\n")
 
 
-def test_a_plan_with_one_cap_names_the_flags_that_a_run_needs_beside_it(
+@pytest.mark.parametrize("output", ["text", "json", "values"])
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (["--profile", "500k", "--substrate", "example-fat-host"], "hint: --max-duration 5h32m --max-cost-usd 542"),
+        (["--profile", "500k", "--substrate", "example-fat-host", "--max-cost-usd", "600"], "--max-duration 5h32m"),
+        (["--profile", "50k-2shard", "--substrate", "example-fat-host", "--max-duration", "9h"], "would be refused"),
+        (["--profile", "smoke", "--duration", "1s"], "hint: make --duration longer"),
+        (["--profile", "smoke", "--max-duration", "1m"], "hint: --max-duration 37m"),
+    ],
+)
+def test_a_plan_is_shown_and_ends_with_two_whatever_a_run_would_be_refused_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plan: list[str], reason: str, output: str
+) -> None:
+    code, shown = run_cli(monkeypatch, capsys, "plan", *plan, "--output", output)
+    assert code == 2
+    assert {"text": "a run would be refused:", "json": '"refusals": [', "values": "clusterCount:"}[output] in shown
+    assert reason in shown
+
+
+def test_a_plan_that_a_run_would_follow_ends_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    large = ("plan", "--profile", "500k", "--substrate", "example-fat-host")
-    assert run_cli(monkeypatch, capsys, *large)[0] == 0, "without caps it is only told what a run would need"
-    code, shown = run_cli(monkeypatch, capsys, *large, "--max-cost-usd", "50")
-    assert code == 2
-    assert "hint: --max-duration 5h32m --max-cost-usd 542" in shown
-    code, shown = run_cli(monkeypatch, capsys, *large, "--max-cost-usd", "600")
-    assert code == 0
-    assert "a run needs --max-duration 5h32m" in shown
+    enough = ("--max-duration", "6h", "--max-cost-usd", "600")
+    large = ("plan", "--profile", "500k", "--substrate", "example-fat-host", *enough)
+    code, shown = run_cli(monkeypatch, capsys, *large)
+    assert (code, shown.splitlines()[-1]) == (0, "a run would start")
+    code, shown = run_cli(monkeypatch, capsys, *large, "--output", "json")
+    assert (code, json.loads(shown)["refusals"]) == (0, [])
 
 
 def test_the_plan_is_seen_before_anybody_is_asked_for_money(
