@@ -79,8 +79,8 @@ def either(words: Sequence[str]) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """`1 problem`, `3 problems`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+    """`1 problem`, `3,000 problems`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def _letters(word: str) -> str:

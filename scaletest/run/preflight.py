@@ -8,8 +8,9 @@ from scaletest.errors import UsageError
 from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
-from scaletest.model.footprint import GIB, Footprint
+from scaletest.model.footprint import GIB, MEASURED_PODS_PER_CORE, Footprint
 from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
+from scaletest.model.problems import counted
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.gates import all_gates
@@ -272,6 +273,11 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
                 f"the install is predicted to take {format_duration(phase.predicted_seconds)}, "
                 f"it is given up after {format_duration(phase.budget_seconds)}"
             )
+    if plan.substrate.host_kind == "embedded" and plan.pods > host.v_cpu * MEASURED_PODS_PER_CORE:
+        yield (
+            f"{plan.pods:,} Pods on {counted(host.v_cpu, 'core')} are {plan.pods // host.v_cpu:,} a core; "
+            f"{MEASURED_PODS_PER_CORE:,} a core have passed, ten times as many made the verdict void (docs/results.md)"
+        )
     if plan.substrate.host_kind != "embedded":
         side_by_side = min(geometry.kwok_clusters, cluster.clusters_per_host)
         requests, limits = plan.substrate.kwok_pod.requests, plan.substrate.kwok_pod.limits
