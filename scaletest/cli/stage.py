@@ -20,6 +20,7 @@ from scaletest.cli.showing import age, table
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
 from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
+from scaletest.model.counting import counted
 from scaletest.run.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def bring_up(
     refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
         count = to["kwok"]["clusterCount"]
-        size = f"{count:,} cluster{'s'[: count != 1]} × {to['loadProfile']['target']:,} Pods"
+        size = f"{counted(count, 'cluster')} × {counted(to['loadProfile']['target'], 'Pod')}"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     chosen = merged(target.images, overrides)
     refuse_wrong_values(chart_dir, with_dashboard(plan, to), chosen, namespace)
@@ -220,7 +221,7 @@ def stage_lines(one: "Standing") -> list[str]:
     ]
     if clusters := one.clusters():
         reach = f"scaletest-runner host kubeconfig {one.host_id} --cluster 0" if one.host_id else ""
-        rows.append(("clusters", f"{len(clusters)} KWOK clusters{'; ' + reach if reach else ''}"))
+        rows.append(("clusters", f"{counted(len(clusters), 'KWOK cluster')}{'; ' + reach if reach else ''}"))
     if one.prometheus_url:
         ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
         rows.append(("metrics", f"(cd {one.identity} && {ask})"))

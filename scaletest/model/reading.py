@@ -10,8 +10,9 @@ from bigfleet.core import penalty
 from scaletest.errors import UsageError
 from scaletest.model.base import Document
 from scaletest.model.catalog import Catalog
+from scaletest.model.counting import counted
 from scaletest.model.explaining import validate
-from scaletest.model.problems import Fault, counted, did_you_mean, either, lines_of, nearest, printable, shown
+from scaletest.model.problems import Fault, did_you_mean, either, lines_of, nearest, printable, shown
 from scaletest.model.profile import DEFAULT_CATALOG, Profile
 from scaletest.model.substrate import Substrate
 from scaletest.model.yamldoc import MOST_BYTES, Located, YamlDocument, read_yaml

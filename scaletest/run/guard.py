@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from scaletest.errors import UsageError
+from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def needs_consent(plan: "Plan", kind: TargetKind) -> bool:
 
 def consent_question(plan: "Plan", context: str) -> str:
     return (
-        f"context {context} looks like a cloud: {plan.geometry.hosts} hosts, about ${plan.cost.soak_usd:.2f} "
-        f"for the soak and ${plan.cost.run_usd:.2f} for the whole run. Go on? [y/N] "
+        f"context {context} looks like a cloud: {counted(plan.geometry.hosts, 'host')}, "
+        f"about ${plan.cost.soak_usd:.2f} for the soak and ${plan.cost.run_usd:.2f} for the whole run. Go on? [y/N] "
     )
 
 

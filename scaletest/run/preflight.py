@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from bigfleet.core.quantity import parse_milli
 from scaletest.errors import UsageError
 from scaletest.model.capacity import Shortage, find_shortage, serves
+from scaletest.model.counting import counted
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB, MEASURED_PODS_PER_CORE, Footprint
 from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
-from scaletest.model.problems import counted
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.gates import all_gates
@@ -62,7 +62,7 @@ def _gangs_too_large(plan: Plan) -> Iterator[UsageError]:
         smallest = archetype.gang.group_size_range[0]
         if smallest > plan.geometry.pods_per_cluster:
             yield UsageError(
-                f"the smallest gang of {archetype.name} has {smallest:,} Pods, "
+                f"the smallest gang of {archetype.name} has {counted(smallest, 'Pod')}, "
                 f"a cluster {plan.geometry.pods_per_cluster:,}",
                 hint=_GANG_HINT,
             )
@@ -119,7 +119,7 @@ def _blind(plan: Plan) -> Iterator[UsageError]:
             more.insert(0, "make --duration longer")
         yield UsageError(
             f"the last {format_duration(min(plan.soak_seconds, plan.window_seconds))} of the soak bring about "
-            f"{count} {gate.cause}; the gate {gate.key} needs {least}",
+            f"{counted(count, gate.cause.removesuffix('s'))}; the gate {gate.key} needs {least}",
             hint=", or ".join(more),
         )
 
@@ -173,7 +173,7 @@ def _never(plan: Plan, short: Shortage, note: str = "") -> UsageError:
     hint = "raise seed.speculativeMultiplier (or speculativeCount), idleHeadroomFraction or configuredFraction"
     return UsageError(
         f"the seeded machines can never satisfy the demand{note}: {' and '.join(names)} "
-        f"{'needs' if len(names) == 1 else 'need'} {steady:,} machines{also}; "
+        f"{'needs' if len(names) == 1 else 'need'} {counted(steady, 'machine')}{also}; "
         f"{short.missing_machines:,} of that shape are missing",
         hint=hint if served else "no seeded machine serves it: compare instanceTypes, zones, sizes and labelAxes",
     )
@@ -230,7 +230,7 @@ def _homeless_gang(plan: Plan) -> str:
         held = plan.demand.bound.get(name, 0) + sum(counts.get(name, 0) for counts in plan.free.values())
         if machines > held:
             domain = "rack" if archetype.gang.scope == "sameRack" else "zone"
-            return f"a gang of {name} needs {machines:,} machines in one {domain}, {held:,} are seeded"
+            return f"a gang of {name} needs {counted(machines, 'machine')} in one {domain}, {held:,} are seeded"
     return ""
 
 
@@ -285,7 +285,7 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
         memory = 2 * side_by_side * parse_milli(requests.memory) / 1000
         if cpu > host.v_cpu or memory > host.memory_gi_b * GIB:
             yield (
-                f"{side_by_side} clusters on a host request {cpu:,.0f} cores and {memory / GIB:,.0f} GiB "
+                f"{counted(side_by_side, 'cluster')} on a host request {cpu:,.0f} cores and {memory / GIB:,.0f} GiB "
                 f"(two containers each), a host has {host.v_cpu} and {host.memory_gi_b:g}"
             )
         if footprint.host_bytes > host.memory_gi_b * GIB:
@@ -304,7 +304,8 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
             f"the churn {footprint.work_writes_per_sec:,.0f}; set cluster.nodeLeaseSeconds to 0"
         )
     if geometry.shards > geometry.kwok_clusters:
-        yield f"{geometry.shards} shards for {geometry.kwok_clusters} clusters: some shards will have nothing to do"
+        clusters = counted(geometry.kwok_clusters, "cluster")
+        yield f"{geometry.shards} shards for {clusters}: some shards will have nothing to do"
 
 
 def _warn_of_events(plan: Plan) -> Iterator[str]:
