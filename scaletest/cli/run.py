@@ -25,6 +25,7 @@ from scaletest.cli.arguments import (
     read_plan,
 )
 from scaletest.cli.plan import conclude
+from scaletest.cli.showing import from_here
 from scaletest.cli.target import (
     ContextOption,
     ImageOption,
@@ -157,12 +158,6 @@ def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     return run_id, folder
 
 
-def _shown(path: Path) -> str:
-    """As somebody who stands here would type it."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
 async def _run(
     plan: "Plan",
     target: Target,
@@ -203,14 +198,15 @@ async def _run(
             outcome = await run.execute()
     finally:
         journal.close()
-    view.verdict(run.summary, _shown(results))
+    view.verdict(run.summary, from_here(results))
     if keep:
         await _show_what_stays(run_id, view.line)
     return outcome.exit_code
 
 
 async def _show_what_stays(run_id: str, show: Callable[[str], None]) -> None:
-    from scaletest.cli.stage import look, stage_lines
+    from scaletest.cli.stage import look
+    from scaletest.cli.standing import stage_lines
 
     for standing in [one for one in await look() if one.run_id == run_id]:
         for line in ["", *stage_lines(standing)]:

@@ -16,7 +16,8 @@ from scaletest.cli.arguments import (
     YesOption,
 )
 from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
-from scaletest.cli.showing import age, table
+from scaletest.cli.showing import table
+from scaletest.cli.standing import stage_document, stage_lines
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
 from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
@@ -196,7 +197,7 @@ def show_status(output: OutputOption = "text") -> None:
 
     standing = asyncio.run(look())
     if output == "json":
-        typer.echo(json.dumps([_document(one) for one in standing], indent=2))
+        typer.echo(json.dumps([stage_document(one) for one in standing], indent=2))
         return
     blocks = ["\n".join(stage_lines(one)) for one in standing]
     typer.echo("\n\n".join(blocks) if blocks else "nothing is up")
@@ -210,50 +211,6 @@ async def look() -> "list[Standing]":
 
     hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id]
     return [*await look_at_hosts(hosts), *await look_at_stages(find_stages())]
-
-
-def stage_lines(one: "Standing") -> list[str]:
-    """One stage, for people: what it is, and the commands to look at it and to remove it."""
-    kubeconfig = f"$(scaletest-runner host kubeconfig {one.host_id})" if one.host_id else str(one.kubeconfig)
-    rows = [
-        ("where", f"host {one.host_id} on {one.where}, this machine" if one.host_id else f"context {one.where}"),
-        ("pods", f"export KUBECONFIG={kubeconfig}; kubectl -n {one.namespace} get pods"),
-    ]
-    if clusters := one.clusters():
-        reach = f"scaletest-runner host kubeconfig {one.host_id} --cluster 0" if one.host_id else ""
-        rows.append(("clusters", f"{counted(len(clusters), 'KWOK cluster')}{'; ' + reach if reach else ''}"))
-    if one.prometheus_url:
-        ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
-        rows.append(("metrics", f"(cd {one.identity} && {ask})"))
-    elif one.has_prometheus:
-        rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
-    if shard := one.address("bigfleet-shard-0", 7780):
-        ask = f"bigfleetctl why --cluster kwok-cluster-0 --shard-addr {shard} --tls-dir {one.identity}"
-        rows.append(("pending", f"{ask}   # why Pods wait"))
-    if provider := one.address("bigfleet-provider-0", 7800):
-        strike = f"bigfleet faults --target {provider} --tls-dir {one.identity} --strike vanish"
-        rows.append(("faults", f"{strike}   # a machine is gone"))
-    if one.owner:
-        rows.append(("runner", f"process {one.owner.pid} ends it"))
-    else:
-        rows.append(("remove", f"scaletest-runner down {one.run_id}"))
-    head = f"{one.run_id}  up for {age(one.since)}, pods ready {one.pods_text}"
-    return [head, *(f"  {title:<9} {text}" for title, text in rows)]
-
-
-def _document(one: "Standing") -> dict[str, object]:
-    return {
-        "run": one.run_id,
-        "host": one.host_id or None,
-        "where": one.where,
-        "since": one.since,
-        "ownerPid": one.owner.pid if one.owner else None,
-        "namespace": one.namespace,
-        "pods": one.pods_text,
-        "kubeconfig": str(one.kubeconfig),
-        "prometheus": one.prometheus_url or None,
-        "clusters": one.clusters(),
-    }
 
 
 def collect_garbage(
