@@ -23,14 +23,16 @@ def check(
 
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.recheck import recheck_document, recheck_lines
-    from scaletest.run.recheck import Recheck, recheck
+    from scaletest.run.recheck import Evidence, Recheck, recheck
 
     if output not in ("text", "json"):
         raise UsageError(f"--output {output!r} is neither text nor json")
 
+    evidence = Evidence.read(results)
+
     async def judge() -> Recheck:
         toolchain = await provide_toolchain(["prometheus"])
-        return await recheck(results, toolchain.path("prometheus"))
+        return await recheck(evidence, toolchain.path("prometheus"))
 
     judged = asyncio.run(judge())
     typer.echo(json.dumps(recheck_document(judged), indent=2) if output == "json" else "\n".join(recheck_lines(judged)))
@@ -50,7 +52,9 @@ def replay(
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.recheck import replay_lines
-    from scaletest.run.replaying import serve_snapshot
+    from scaletest.run.replaying import serve_snapshot, snapshot_of
+
+    snapshot_of(results)
 
     async def serve() -> None:
         toolchain = await provide_toolchain(["prometheus"])

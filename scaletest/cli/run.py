@@ -176,8 +176,8 @@ async def _run(
     from scaletest.run.stage import StageOptions
 
     view = display_for(display, plan, caps)
-    toolchain = await provide_toolchain(target.tools)
     run_id, results = _results_folder(output, plan.profile_name)
+    toolchain = await provide_toolchain(target.tools)
     view.header(run_id)
     stage = StageOptions(
         run_id=run_id,

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from scaletest.cli.app import main
 from scaletest.cli.arguments import read_plan
 from scaletest.errors import UsageError
 from scaletest.report.console import Console
+from scaletest.toolchain import Toolchain, ensure
 from tests.unit.plans import smoke_plan
 from tests.unit.test_guard import KUBECONFIG
 
@@ -182,6 +184,28 @@ def test_the_plan_is_seen_before_anybody_is_asked_for_money(
     code, shown = run_cli(monkeypatch, capsys, *large, "--image", "any:1")
     assert code == 2
     assert 0 <= shown.index("scale       200 clusters") < shown.index("Go on? [y/N]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "{here}"],
+        ["replay", "{here}"],
+        ["--profile", "smoke", "--output", "/proc/nope"],
+        ["up", "--profile", "smoke", "--output", "/proc/nope"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_binary_is_built_for_a_folder_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
+) -> None:
+    async def provided(names: Iterable[str] | None = None, **_: object) -> Toolchain:
+        assert names == ["helm"], "that comes with our own packages"
+        return await ensure(names)
+
+    monkeypatch.setattr("scaletest.cli.tools.provide_toolchain", provided)
+    code, _ = run_cli(monkeypatch, capsys, *(argument.format(here=tmp_path) for argument in arguments))
+    assert code == 2
 
 
 @pytest.mark.parametrize(
