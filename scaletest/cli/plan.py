@@ -12,6 +12,7 @@ from scaletest.cli.arguments import (
     ProfileOption,
     SeedOption,
     SubstrateOption,
+    choice,
     read_caps,
     read_plan,
 )
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from scaletest.model.plan import Plan
 
 FormatOption = Annotated[
-    str, typer.Option("--output", "-o", metavar="FORMAT", help="text, json, or values (the rendered Helm values).")
+    str,
+    typer.Option(
+        *("--output", "-o"),
+        metavar="FORMAT",
+        help="text, json, or values (the rendered Helm values).",
+        callback=choice("--output", "text", "json", "values"),
+    ),
 ]
 
 
@@ -46,8 +53,6 @@ def show_plan(
     from scaletest.report.plan import full_plan_lines, plan_document
     from scaletest.run.preflight import refusals_of_run
 
-    if output not in ("text", "json", "values"):
-        raise UsageError(f"--output {output!r} is none of text, json, values")
     plan = read_plan(profile, substrate, duration, seed)
     caps = read_caps(max_duration, max_cost_usd)
     refusals = refusals_of_run(plan, caps)

@@ -21,6 +21,7 @@ from scaletest.cli.arguments import (
     SetOption,
     SubstrateOption,
     YesOption,
+    choice,
     read_caps,
     read_plan,
 )
@@ -76,7 +77,13 @@ def run(
     prometheus_url: PrometheusOption = "",
     sets: SetOption = None,
     display: Annotated[
-        str, typer.Option("--display", help="live, plain or json; default: live on a terminal, else plain.")
+        str,
+        typer.Option(
+            "--display",
+            metavar="KIND",
+            help="live, plain or json; default: live on a terminal, else plain.",
+            callback=choice("--display", "live", "plain", "json"),
+        ),
     ] = "",
     version: Annotated[  # noqa: ARG001 (its callback ends the program)
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show it and exit.")
@@ -84,11 +91,10 @@ def run(
 ) -> None:
     """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
     if context.invoked_subcommand:
+        _refuse_flags_of_a_run(context)
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
-    if display not in ("", "live", "plain", "json"):
-        raise UsageError(f"--display {display!r} is none of live, plain and json")
     import asyncio
 
     from scaletest.report.dashboard import with_dashboard
@@ -120,6 +126,15 @@ def run(
     show_before_starting(plan_lines(plan))
     ask_before_spending(plan, target.context, yes)
     sys.exit(asyncio.run(_run(plan, target, output, caps, chosen, namespace, keep, display)))
+
+
+def _refuse_flags_of_a_run(context: typer.Context) -> None:
+    """A run's flags before another command's name would be read, and ignored in silence."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name) if parameter.name else None
+        if source is not None and source.name == "COMMANDLINE":
+            flag, name = parameter.opts[0], context.invoked_subcommand
+            raise UsageError(f"{flag} stands before {name}", hint=f"{name} takes its flags behind it: {name} {flag} …")
 
 
 def show_before_starting(lines: Iterable[str]) -> None:

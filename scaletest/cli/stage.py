@@ -9,13 +9,14 @@ import typer
 
 from scaletest.cli.arguments import (
     NamespaceOption,
+    OutputOption,
     ProfileOption,
     SeedOption,
     SetOption,
     SubstrateOption,
     YesOption,
 )
-from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
+from scaletest.cli.host import refuse_owned, say_if_something_is_left
 from scaletest.cli.showing import table
 from scaletest.cli.standing import stage_document, stage_lines
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
@@ -53,7 +54,10 @@ def bring_up(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Bring BigFleet and its KWOK clusters up, with every Pod of the demand bound, and leave them until `down`."""
+    """Bring a fleet up and leave it, until `down`.
+
+    BigFleet and its KWOK clusters, with every Pod of the demand bound.
+    """
     import asyncio
 
     from scaletest.cli import run as runs
@@ -145,9 +149,12 @@ class _Building:
 
 
 def take_down(
-    name: Annotated[str, typer.Argument(metavar="[ID]", help="A run; may be left out if one is up.")] = "",
+    name: Annotated[str, typer.Argument(metavar="ID", help="A run; may be left out if one is up.")] = "",
 ) -> None:
-    """Remove what `up` or --keep left up, and make sure that nothing is left but results."""
+    """Remove what `up` or --keep left up.
+
+    It makes sure that nothing is left but results.
+    """
     import asyncio
 
     asyncio.run(_take_down(name))
@@ -220,9 +227,10 @@ def collect_garbage(
         str, typer.Option("--context", metavar="NAME", help="Look on this kube context too, by the runs' label.")
     ] = "",
 ) -> None:
-    """Find what killed runners left, and remove it; without --run or --all it is only listed.
+    """Find what killed runners left, and remove it.
 
-    Nothing of a run whose runner lives is touched. What was left up on purpose goes only with --run.
+    Without --run or --all it is only listed. Nothing of a run whose runner lives is touched. What was left up on
+    purpose goes only with --run.
     """
     import asyncio
 

@@ -68,7 +68,13 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["plan", "--profile", "smoke", "--seed", "9007199254740992"], "9007199254740991"),
         (["plan", "--profile", "smoke", "--seed", "-1"], "--seed"),
         (["plan", "--profile", "smoke", "--max-cost-usd", "nan"], "--max-cost-usd: nan is not an amount of dollars"),
-        (["plan", "--profile", "smoke", "--output", "yaml"], "none of text, json, values"),
+        (["plan", "--profile", "smoke", "--output", "yaml"], "--output: 'yaml' is not text, json or values"),
+        (["status", "--output", "yaml"], "--output: 'yaml' is not text or json"),
+        (["host", "status", "--output", "yaml"], "--output: 'yaml' is not text or json"),
+        (["tools", "list", "--output", "yaml"], "--output: 'yaml' is not text or json"),
+        (["--profile", "smoke", "--display", "loud"], "--display: 'loud' is not live, plain or json"),
+        (["--seed", "5", "plan", "--profile", "smoke"], "hint: plan takes its flags behind it: plan --seed …"),
+        (["--profile", "smoke", "up"], "--profile stands before up"),
         (["tools", "path", "foo"], "there is no tool 'foo'"),
         (["plan", "--profile", "/bin/true"], "cannot be read as text"),
     ],
@@ -80,6 +86,23 @@ def test_bad_input_is_one_sentence_and_two(
     assert code == 2
     assert sentence in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("group", [(), ("host",), ("tools",)], ids=lambda group: " ".join(group) or "all")
+def test_the_list_of_commands_says_each_in_a_whole_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], group: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, shown = run_cli(monkeypatch, capsys, *group, "--help")
+    assert code == 0
+    commands = shown.partition("Commands:\n")[2].splitlines()
+    assert len(commands) >= 4
+    assert [line for line in commands if not line.endswith(".")] == []
+    assert [line for line in commands if line.endswith("...")] == []
+
+
+def test_help_says_how_to_run_a_profile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "runs a profile: scaletest-runner --profile smoke" in run_cli(monkeypatch, capsys, "--help")[1]
 
 
 def test_a_dry_run_shows_the_whole_plan_and_every_refusal(
