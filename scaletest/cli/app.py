@@ -22,7 +22,8 @@ from scaletest.cli.tools import tools_app
 from scaletest.errors import Interrupted, ScaletestError
 
 app = typer.Typer(
-    help="Proves that BigFleet holds its SLOs at a given size, on real Kubernetes control planes.",
+    help="Proves that BigFleet holds its SLOs at a given size, on real Kubernetes control planes.\n\n"
+    "Without a command it runs a profile: scaletest-runner --profile smoke",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -2,11 +2,13 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scaletest.errors import UsageError
+from scaletest.model.problems import either
 from scaletest.run.guard import DEFAULT_CAPS, DEFAULT_MAX_COST_USD, DEFAULT_MAX_DURATION, Caps
 
 if TYPE_CHECKING:
@@ -14,8 +16,12 @@ if TYPE_CHECKING:
 
 _NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
-ProfileOption = Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars.")]
-SubstrateOption = Annotated[str, typer.Option("--substrate", metavar="NAME|FILE", help="Where it runs.")]
+ProfileOption = Annotated[
+    str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars; see `profiles`.")
+]
+SubstrateOption = Annotated[
+    str, typer.Option("--substrate", metavar="NAME|FILE", help="Where it runs; see `substrates`.")
+]
 DurationOption = Annotated[
     str, typer.Option("--duration", metavar="TIME", help="Length of the soak, e.g. 3m; default: the profile's.")
 ]
@@ -38,6 +44,23 @@ MaxCostOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A Helm value that wins over the rendered one."),
+]
+
+
+def choice(flag: str, *names: str) -> Callable[[str], str]:
+    """What reads a flag that takes one of these names; empty stands for a default of its own."""
+
+    def read(value: str) -> str:
+        if value and value not in names:
+            raise UsageError(f"{flag}: {value!r} is not {either(names)}")
+        return value
+
+    return read
+
+
+OutputOption = Annotated[
+    str,
+    typer.Option("--output", "-o", metavar="FORMAT", help="text or json.", callback=choice("--output", "text", "json")),
 ]
 
 
@@ -80,13 +103,13 @@ def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> 
     )
 
 
-def read_caps(max_duration: str, max_cost_usd: float | None, *, otherwise: Caps = DEFAULT_CAPS) -> Caps:
-    """The caps that the flags set; where one is left out, another's."""
+def read_caps(max_duration: str, max_cost_usd: float | None) -> Caps:
+    """The caps that the flags set; where one is left out, its default."""
     if max_cost_usd is not None and not 0 <= max_cost_usd < math.inf:
         raise UsageError(f"--max-cost-usd: {max_cost_usd:g} is not an amount of dollars")
     return Caps(
-        read_duration("--max-duration", max_duration) if max_duration else otherwise.max_duration_seconds,
-        otherwise.max_cost_usd if max_cost_usd is None else max_cost_usd,
+        read_duration("--max-duration", max_duration) if max_duration else DEFAULT_CAPS.max_duration_seconds,
+        DEFAULT_CAPS.max_cost_usd if max_cost_usd is None else max_cost_usd,
     )
 
 

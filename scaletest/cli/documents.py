@@ -8,15 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from scaletest.cli.arguments import OutputOption
 from scaletest.errors import UsageError
-
-OutputOption = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 
 _KINDS = ("profile", "substrate", "catalog", "summary")
 
 
 def validate(
-    files: Annotated[list[str], typer.Argument(metavar="FILE|NAME...", help="YAML files, or names that ship.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE|NAME", help="YAML files, or names that ship.")],
 ) -> None:
     """Check documents, and say all that is wrong with them.
 
@@ -78,7 +77,7 @@ def list_profiles(output: OutputOption = "text") -> None:
     def figures(profile: dict[str, Any]) -> list[str]:
         return [f"{profile['machines']:,}", f"{profile['pods']:,}", format_duration(profile["soakSeconds"])]
 
-    entries = sorted(_entries("profile", entry, output), key=lambda profile: profile.get("machines", 0))
+    entries = sorted(_entries("profile", entry), key=lambda profile: profile.get("machines", 0))
     _show(entries, ["scale.machines", "Pods", "soak"], figures, output)
 
 
@@ -111,16 +110,14 @@ def list_substrates(output: OutputOption = "text") -> None:
             f"{substrate['perHostUsdPerHour']:.2f}",
         ]
 
-    entries = _entries("substrate", entry, output)
+    entries = _entries("substrate", entry)
     _show(entries, ["host", "Pods/cluster", "clusters/host", "$/h"], figures, output)
 
 
-def _entries(what: str, entry: Callable[[str], dict[str, Any]], output: str) -> list[dict[str, Any]]:
+def _entries(what: str, entry: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """What is to be said about each file that ships; of one that cannot be used, its problems."""
     from scaletest.model.reading import InvalidDocument, shipped
 
-    if output not in ("text", "json"):
-        raise UsageError(f"--output {output!r} is neither text nor json")
     entries: list[dict[str, Any]] = []
     for path in shipped(what):
         try:

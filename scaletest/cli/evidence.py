@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from scaletest.errors import UsageError
+from scaletest.cli.arguments import OutputOption
 
 ResultsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A results folder: results/<run id>.")]
 
 
-def check(
-    results: ResultsArgument, output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text"
-) -> None:
+def check(results: ResultsArgument, output: OutputOption = "text") -> None:
     """Judge a results folder anew.
 
     By its own profile and today's gates, from its snapshot; says what changed. Ends with the exit code of that verdict.
@@ -23,14 +21,13 @@ def check(
 
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.recheck import recheck_document, recheck_lines
-    from scaletest.run.recheck import Recheck, recheck
+    from scaletest.run.recheck import Evidence, Recheck, recheck
 
-    if output not in ("text", "json"):
-        raise UsageError(f"--output {output!r} is neither text nor json")
+    evidence = Evidence.read(results)
 
     async def judge() -> Recheck:
         toolchain = await provide_toolchain(["prometheus"])
-        return await recheck(results, toolchain.path("prometheus"))
+        return await recheck(evidence, toolchain.path("prometheus"))
 
     judged = asyncio.run(judge())
     typer.echo(json.dumps(recheck_document(judged), indent=2) if output == "json" else "\n".join(recheck_lines(judged)))
@@ -39,18 +36,22 @@ def check(
 
 def replay(
     results: ResultsArgument,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1; 0: any that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="On 127.0.0.1; 0: any that is free.")
+    ] = 0,
 ) -> None:
-    """Serve the Prometheus snapshot of a results folder until Ctrl-C.
+    """Serve the samples of a results folder, until Ctrl-C.
 
-    On loopback, from a copy: the evidence is not touched, and nothing is left.
+    A Prometheus on loopback, from a copy: the evidence is not touched, and nothing is left.
     """
     import asyncio
 
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.recheck import replay_lines
-    from scaletest.run.replaying import serve_snapshot
+    from scaletest.run.replaying import serve_snapshot, snapshot_of
+
+    snapshot_of(results)
 
     async def serve() -> None:
         toolchain = await provide_toolchain(["prometheus"])

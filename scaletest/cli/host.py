@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scaletest.cli.arguments import OutputOption
 from scaletest.cli.showing import age, table
 
 if TYPE_CHECKING:
@@ -12,11 +13,10 @@ if TYPE_CHECKING:
     from scaletest.run.status import Standing
 
 host_app = typer.Typer(
-    help="A real control plane on this machine, with pods as local processes; no Docker, no root.", no_args_is_help=True
+    help="A real control plane on this machine.\n\nPods are local processes; no Docker, no root.", no_args_is_help=True
 )
 
-HostArgument = Annotated[str, typer.Argument(metavar="[ID]", help="A host or its run; may be left out if one is up.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", metavar="FORMAT", help="text or json.")]
+HostArgument = Annotated[str, typer.Argument(metavar="ID", help="A host or its run; may be left out if one is up.")]
 
 
 @host_app.command("up")
@@ -72,7 +72,10 @@ def host_kubeconfig(
         int | None, typer.Option("--cluster", metavar="N", min=0, help="Of the run's KWOK cluster N instead.")
     ] = None,
 ) -> None:
-    """The path of a kubeconfig: export KUBECONFIG=$(scaletest-runner host kubeconfig)."""
+    """Print the path of a kubeconfig.
+
+    export KUBECONFIG=$(scaletest-runner host kubeconfig)
+    """
     import asyncio
 
     from scaletest.host.registry import choose, find_hosts

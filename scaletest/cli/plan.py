@@ -12,6 +12,7 @@ from scaletest.cli.arguments import (
     ProfileOption,
     SeedOption,
     SubstrateOption,
+    choice,
     read_caps,
     read_plan,
 )
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
     from scaletest.model.plan import Plan
 
 FormatOption = Annotated[
-    str, typer.Option("--output", "-o", metavar="FORMAT", help="text, json, or values (the rendered Helm values).")
+    str,
+    typer.Option(
+        *("--output", "-o"),
+        metavar="FORMAT",
+        help="text, json, or values (the rendered Helm values).",
+        callback=choice("--output", "text", "json", "values"),
+    ),
 ]
 
 
@@ -36,30 +43,26 @@ def show_plan(
 ) -> None:
     """Show what a run would be: its size, time, price, gates.
 
-    Without --max-duration and --max-cost-usd it says which of them a run would need; with them it refuses as a run
-    would.
+    Ends with 0 if such a run would start, and with 2 if it would be refused, beyond a cap or for another reason; the
+    plan is shown either way.
     """
     import json
 
     import yaml
 
     from scaletest.report.plan import full_plan_lines, plan_document
-    from scaletest.run.guard import NO_CAPS, beyond_caps
-    from scaletest.run.preflight import refusals_of
+    from scaletest.run.preflight import refusals_of_run
 
-    if output not in ("text", "json", "values"):
-        raise UsageError(f"--output {output!r} is none of text, json, values")
     plan = read_plan(profile, substrate, duration, seed)
     caps = read_caps(max_duration, max_cost_usd)
+    refusals = refusals_of_run(plan, caps)
     if output == "json":
         typer.echo(json.dumps(plan_document(plan, caps), indent=2))
     elif output == "values":
         typer.echo(yaml.safe_dump(plan.values("<run id>"), sort_keys=False), nl=False)
     else:
-        typer.echo("\n".join(full_plan_lines(plan, caps)))
-    asked_about = read_caps(max_duration, max_cost_usd, otherwise=NO_CAPS)
-    beyond = beyond_caps(plan, caps) if beyond_caps(plan, asked_about) else []
-    conclude(plan, [*refusals_of(plan), *beyond])
+        typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
+    conclude(plan, refusals)
 
 
 def conclude(plan: "Plan", refusals: Sequence[UsageError]) -> None:

@@ -21,10 +21,12 @@ from scaletest.cli.arguments import (
     SetOption,
     SubstrateOption,
     YesOption,
+    choice,
     read_caps,
     read_plan,
 )
 from scaletest.cli.plan import conclude
+from scaletest.cli.showing import from_here
 from scaletest.cli.target import (
     ContextOption,
     ImageOption,
@@ -34,6 +36,7 @@ from scaletest.cli.target import (
     refuse_without_images,
     refuse_without_prometheus,
 )
+from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import UsageError
 from scaletest.run.guard import Caps
 from scaletest.run.names import NAMESPACE
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from scaletest.model.plan import Plan
 
 PROJECT = Path(__file__).resolve().parents[2]
+CHART = PROJECT / "chart"
 # What a run writes into its folder, and would write over.
 _EVIDENCE = ("summary.json", "events.jsonl", "plan.json", "rendered-values.yaml", "report.html", "junit.xml", "logs")
 
@@ -73,7 +77,13 @@ def run(
     prometheus_url: PrometheusOption = "",
     sets: SetOption = None,
     display: Annotated[
-        str, typer.Option("--display", help="live, plain or json; default: live on a terminal, else plain.")
+        str,
+        typer.Option(
+            "--display",
+            metavar="KIND",
+            help="live, plain or json; default: live on a terminal, else plain.",
+            callback=choice("--display", "live", "plain", "json"),
+        ),
     ] = "",
     version: Annotated[  # noqa: ARG001 (its callback ends the program)
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show it and exit.")
@@ -81,18 +91,19 @@ def run(
 ) -> None:
     """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
     if context.invoked_subcommand:
+        _refuse_flags_of_a_run(context)
         return
     if not profile:
         raise UsageError("--profile is missing", hint="try --profile smoke")
-    if display not in ("", "live", "plain", "json"):
-        raise UsageError(f"--display {display!r} is none of live, plain and json")
     import asyncio
 
+    from scaletest.report.dashboard import with_dashboard
     from scaletest.report.plan import full_plan_lines, plan_lines
+    from scaletest.run.blame import merged
     from scaletest.run.preflight import refusals_of_run, refuse
 
     plan = read_plan(profile, substrate, duration, seed)
-    overrides = read_overrides(sets or [], PROJECT / "chart")
+    overrides = read_overrides(sets or [], CHART)
     caps = read_caps(max_duration, max_cost_usd)
     refusals = refusals_of_run(plan, caps)
     target = Target()
@@ -102,6 +113,11 @@ def run(
         refuse_without_prometheus(overrides)
     except UsageError as error:
         refusals.append(error)
+    chosen = merged(target.images, overrides)
+    try:
+        refuse_wrong_values(CHART, with_dashboard(plan, plan.values("dry-run")), chosen, namespace)
+    except UsageError as error:
+        refusals.append(error)
     if dry_run:
         typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
         conclude(plan, refusals)
@@ -109,7 +125,16 @@ def run(
     refuse(refusals)
     show_before_starting(plan_lines(plan))
     ask_before_spending(plan, target.context, yes)
-    sys.exit(asyncio.run(_run(plan, target, output, caps, overrides, namespace, keep, display)))
+    sys.exit(asyncio.run(_run(plan, target, output, caps, chosen, namespace, keep, display)))
+
+
+def _refuse_flags_of_a_run(context: typer.Context) -> None:
+    """A run's flags before another command's name would be read, and ignored in silence."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name) if parameter.name else None
+        if source is not None and source.name == "COMMANDLINE":
+            flag, name = parameter.opts[0], context.invoked_subcommand
+            raise UsageError(f"{flag} stands before {name}", hint=f"{name} takes its flags behind it: {name} {flag} …")
 
 
 def show_before_starting(lines: Iterable[str]) -> None:
@@ -148,63 +173,12 @@ def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     return run_id, folder
 
 
-def _shown(path: Path) -> str:
-    """As somebody who stands here would type it."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
-    """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
-    import yaml
-
-    overrides: dict[str, Any] = {}
-    for pair in sets:
-        path, equals, value = pair.partition("=")
-        if not equals or not path:
-            raise UsageError(f"--set {pair!r} is not KEY=VALUE")
-        default = _default_of(path, chart)
-        try:
-            read = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise UsageError(f"--set {path}: {value!r} cannot be read: {' '.join(str(error).split())}") from error
-        if isinstance(default, dict) and default and not isinstance(read, dict):
-            raise UsageError(f"--set {path}: it has values of its own below it", hint=f"try {path}.{min(default)}")
-        _put(overrides, path, read)
-    return overrides
-
-
-def _put(overrides: dict[str, Any], path: str, value: Any) -> None:
-    *parents, last = path.split(".")
-    at = overrides
-    for parent in parents:
-        at = at.setdefault(parent, {})
-        if not isinstance(at, dict):
-            raise UsageError(f"--set {path}: another --set gives {parent} the value {at!r}, which has nothing below it")
-    if isinstance(at.get(last), dict) and not isinstance(value, dict):
-        raise UsageError(f"--set {path}: another --set gives a value below {last}")
-    at[last] = value
-
-
-def _default_of(path: str, chart: Path) -> Any:
-    """What the chart has there. A Helm value that no template reads would be ignored in silence: it is refused."""
-    import yaml
-
-    values = chart / "values.yaml"
-    at: Any = yaml.safe_load(values.read_text()) if values.exists() else {}
-    for part in path.split("."):
-        if not isinstance(at, dict) or (at and part not in at):
-            raise UsageError(f"--set {path}: the chart has no such value", hint="chart/values.yaml lists them")
-        at = at.get(part, {})
-    return at
-
-
 async def _run(
     plan: "Plan",
     target: Target,
     output: Path | None,
     caps: Caps,
-    overrides: dict[str, Any],
+    chosen: dict[str, Any],
     namespace: str,
     keep: bool,
     display: str,
@@ -212,24 +186,23 @@ async def _run(
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.display import display_for
-    from scaletest.run.blame import merged
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.stage import StageOptions
 
     view = display_for(display, plan, caps)
-    toolchain = await provide_toolchain(target.tools)
     run_id, results = _results_folder(output, plan.profile_name)
+    toolchain = await provide_toolchain(target.tools)
     view.header(run_id)
     stage = StageOptions(
         run_id=run_id,
-        chart=PROJECT / "chart",
+        chart=CHART,
         bin_dir=toolchain.bin_dir,
         helm=toolchain.path("helm"),
         context=target.context,
         prometheus_url=target.prometheus_url,
         namespace=namespace,
-        overrides=merged(target.images, overrides),
+        overrides=chosen,
     )
     options = RunOptions(results, stage, caps, keep=keep)
     journal = Journal(results / "events.jsonl", view.show)
@@ -240,14 +213,15 @@ async def _run(
             outcome = await run.execute()
     finally:
         journal.close()
-    view.verdict(run.summary, _shown(results))
+    view.verdict(run.summary, from_here(results))
     if keep:
         await _show_what_stays(run_id, view.line)
     return outcome.exit_code
 
 
 async def _show_what_stays(run_id: str, show: Callable[[str], None]) -> None:
-    from scaletest.cli.stage import look, stage_lines
+    from scaletest.cli.stage import look
+    from scaletest.cli.standing import stage_lines
 
     for standing in [one for one in await look() if one.run_id == run_id]:
         for line in ["", *stage_lines(standing)]:

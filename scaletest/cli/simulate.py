@@ -2,14 +2,18 @@
 
 import sys
 import time
-from typing import Annotated
 
 import typer
 
-from scaletest.cli.arguments import DurationOption, ProfileOption, SeedOption, SubstrateOption, read_plan
-from scaletest.errors import UsageError
+from scaletest.cli.arguments import (
+    DurationOption,
+    OutputOption,
+    ProfileOption,
+    SeedOption,
+    SubstrateOption,
+    read_plan,
+)
 
-FormatOption = Annotated[str, typer.Option("--output", "-o", metavar="FORMAT", help="text or json.")]
 _PROGRESS_SECONDS = 2.0
 
 
@@ -18,20 +22,19 @@ def simulate_profile(
     substrate: SubstrateOption = "embedded",
     duration: DurationOption = "",
     seed: SeedOption = None,
-    output: FormatOption = "text",
+    output: OutputOption = "text",
 ) -> None:
-    """Predict a run in seconds: steady state, reclaims, shortfalls, purchases, against the profile's bars.
+    """Predict a run in seconds, without Kubernetes.
 
-    Same demand, seeds, churn and losses as a run, the real decision engine, no Kubernetes. Ends with 1 when a bar would
-    be missed and with 3 when the fleet would not settle.
+    Steady state, reclaims, shortfalls and purchases, against the profile's bars: same demand, seeds, churn and losses
+    as a run, and the real decision engine. Ends with 1 when a bar would be missed and with 3 when the fleet would not
+    settle.
     """
     import json
 
     from scaletest.report.prediction import prediction_document, prediction_lines
     from scaletest.run.simulate import simulate
 
-    if output not in ("text", "json"):
-        raise UsageError(f"--output {output!r} is none of text, json")
     plan = read_plan(profile, substrate, duration, seed)
     began = time.perf_counter()
     prediction = simulate(plan, _Progress())

@@ -9,16 +9,20 @@ import typer
 
 from scaletest.cli.arguments import (
     NamespaceOption,
+    OutputOption,
     ProfileOption,
     SeedOption,
     SetOption,
     SubstrateOption,
     YesOption,
 )
-from scaletest.cli.host import OutputOption, refuse_owned, say_if_something_is_left
-from scaletest.cli.showing import age, table
+from scaletest.cli.host import refuse_owned, say_if_something_is_left
+from scaletest.cli.showing import table
+from scaletest.cli.standing import stage_document, stage_lines
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
+from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
+from scaletest.model.counting import counted
 from scaletest.run.names import NAMESPACE
 
 if TYPE_CHECKING:
@@ -50,7 +54,10 @@ def bring_up(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Bring BigFleet and its KWOK clusters up, with every Pod of the demand bound, and leave them until `down`."""
+    """Bring a fleet up and leave it, until `down`.
+
+    BigFleet and its KWOK clusters, with every Pod of the demand bound.
+    """
     import asyncio
 
     from scaletest.cli import run as runs
@@ -66,25 +73,26 @@ def bring_up(
     plan = read_plan(profile or _PROFILE_WITHOUT_DEMAND, substrate, "", seed)
     if missing := not_built(plan):
         raise UsageError(f"not built yet: {', '.join(missing)}")
-    chart_dir = (chart or runs.PROJECT / "chart").absolute()
+    chart_dir = (chart or runs.CHART).absolute()
     if not (chart_dir / "Chart.yaml").is_file():
         raise UsageError(f"{chart_dir} is not a chart", hint="a chart is a folder with a Chart.yaml")
-    overrides = runs.read_overrides(sets or [], chart_dir)
+    overrides = read_overrides(sets or [], chart_dir)
     target = read_target(plan, kube_context, images or [])
     if chart is None:
         refuse_without_images(target, overrides)
     if profile:
         runs.show_before_starting(fleet_lines(plan))
-    to = resized(plan.values(""), clusters, pods)
+    to = resized(plan.values("dry-run"), clusters, pods)
     refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
         count = to["kwok"]["clusterCount"]
-        size = f"{count:,} cluster{'s'[: count != 1]} × {to['loadProfile']['target']:,} Pods"
+        size = f"{counted(count, 'cluster')} × {counted(to['loadProfile']['target'], 'Pod')}"
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
+    chosen = merged(target.images, overrides)
+    refuse_wrong_values(chart_dir, with_dashboard(plan, to), chosen, namespace)
     runs.ask_before_spending(plan, target.context, yes)
     run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
     values = with_dashboard(plan, resized(plan.values(run_id), clusters, pods))
-    chosen = merged(target.images, overrides)
     building = _Building(run_id, chart_dir, target, namespace, chosen, values, results)
     asyncio.run(building.execute())
 
@@ -141,9 +149,12 @@ class _Building:
 
 
 def take_down(
-    name: Annotated[str, typer.Argument(metavar="[ID]", help="A run; may be left out if one is up.")] = "",
+    name: Annotated[str, typer.Argument(metavar="ID", help="A run; may be left out if one is up.")] = "",
 ) -> None:
-    """Remove what `up` or --keep left up, and make sure that nothing is left but results."""
+    """Remove what `up` or --keep left up.
+
+    It makes sure that nothing is left but results.
+    """
     import asyncio
 
     asyncio.run(_take_down(name))
@@ -193,7 +204,7 @@ def show_status(output: OutputOption = "text") -> None:
 
     standing = asyncio.run(look())
     if output == "json":
-        typer.echo(json.dumps([_document(one) for one in standing], indent=2))
+        typer.echo(json.dumps([stage_document(one) for one in standing], indent=2))
         return
     blocks = ["\n".join(stage_lines(one)) for one in standing]
     typer.echo("\n\n".join(blocks) if blocks else "nothing is up")
@@ -209,50 +220,6 @@ async def look() -> "list[Standing]":
     return [*await look_at_hosts(hosts), *await look_at_stages(find_stages())]
 
 
-def stage_lines(one: "Standing") -> list[str]:
-    """One stage, for people: what it is, and the commands to look at it and to remove it."""
-    kubeconfig = f"$(scaletest-runner host kubeconfig {one.host_id})" if one.host_id else str(one.kubeconfig)
-    rows = [
-        ("where", f"host {one.host_id} on {one.where}, this machine" if one.host_id else f"context {one.where}"),
-        ("pods", f"export KUBECONFIG={kubeconfig}; kubectl -n {one.namespace} get pods"),
-    ]
-    if clusters := one.clusters():
-        reach = f"scaletest-runner host kubeconfig {one.host_id} --cluster 0" if one.host_id else ""
-        rows.append(("clusters", f"{len(clusters)} KWOK clusters{'; ' + reach if reach else ''}"))
-    if one.prometheus_url:
-        ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
-        rows.append(("metrics", f"(cd {one.identity} && {ask})"))
-    elif one.has_prometheus:
-        rows.append(("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090"))
-    if shard := one.address("bigfleet-shard-0", 7780):
-        ask = f"bigfleetctl why --cluster kwok-cluster-0 --shard-addr {shard} --tls-dir {one.identity}"
-        rows.append(("pending", f"{ask}   # why Pods wait"))
-    if provider := one.address("bigfleet-provider-0", 7800):
-        strike = f"bigfleet faults --target {provider} --tls-dir {one.identity} --strike vanish"
-        rows.append(("faults", f"{strike}   # a machine is gone"))
-    if one.owner:
-        rows.append(("runner", f"process {one.owner.pid} ends it"))
-    else:
-        rows.append(("remove", f"scaletest-runner down {one.run_id}"))
-    head = f"{one.run_id}  up for {age(one.since)}, pods ready {one.pods_text}"
-    return [head, *(f"  {title:<9} {text}" for title, text in rows)]
-
-
-def _document(one: "Standing") -> dict[str, object]:
-    return {
-        "run": one.run_id,
-        "host": one.host_id or None,
-        "where": one.where,
-        "since": one.since,
-        "ownerPid": one.owner.pid if one.owner else None,
-        "namespace": one.namespace,
-        "pods": one.pods_text,
-        "kubeconfig": str(one.kubeconfig),
-        "prometheus": one.prometheus_url or None,
-        "clusters": one.clusters(),
-    }
-
-
 def collect_garbage(
     run_id: Annotated[str, typer.Option("--run", metavar="ID", help="Remove what is left of this run.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Remove all that killed runners left.")] = False,
@@ -260,9 +227,10 @@ def collect_garbage(
         str, typer.Option("--context", metavar="NAME", help="Look on this kube context too, by the runs' label.")
     ] = "",
 ) -> None:
-    """Find what killed runners left, and remove it; without --run or --all it is only listed.
+    """Find what killed runners left, and remove it.
 
-    Nothing of a run whose runner lives is touched. What was left up on purpose goes only with --run.
+    Without --run or --all it is only listed. Nothing of a run whose runner lives is touched. What was left up on
+    purpose goes only with --run.
     """
     import asyncio
 

@@ -132,7 +132,10 @@ def _read_image(image: str) -> dict[str, str]:
 
 
 def show_rbac() -> None:
-    """Print the ClusterRole that a run on a kube context needs, for kubectl apply -f -."""
+    """Print the ClusterRole that a run on a context needs.
+
+    scaletest-runner rbac | kubectl apply -f -
+    """
     import yaml
 
     from scaletest.run.rights import cluster_role

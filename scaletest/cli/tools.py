@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scaletest.errors import UsageError
+from scaletest.cli.arguments import OutputOption
 
 if TYPE_CHECKING:
     from scaletest.toolchain import Cleaning, Listing, Toolchain, ToolRow
@@ -32,21 +32,21 @@ def tools_install(
 
 
 @tools_app.command("list")
-def tools_list(output: Annotated[str, typer.Option("--output", "-o", help="text or json.")] = "text") -> None:
+def tools_list(output: OutputOption = "text") -> None:
     """Name, version, origin and size of each binary; builds nothing."""
     import asyncio
 
     from scaletest.toolchain import Display, list_tools
 
-    if output not in ("text", "json"):
-        raise UsageError(f"--output {output!r} is neither text nor json")
     with Display(sys.stderr) as display:
         listing = asyncio.run(list_tools(display))
     typer.echo(json.dumps(listing_document(listing), indent=2) if output == "json" else "\n".join(list_lines(listing)))
 
 
 @tools_app.command("path")
-def tools_path(name: Annotated[str, typer.Argument(help="A tool's name; without it the folder of all.")] = "") -> None:
+def tools_path(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tool; without it the folder of all.")] = "",
+) -> None:
     """Where a binary is; builds it if it is missing."""
     import asyncio
 

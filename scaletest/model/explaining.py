@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from scaletest.model.base import Document
-from scaletest.model.problems import Fault, Path, counted, did_you_mean, either, shown, spelled
+from scaletest.model.counting import counted
+from scaletest.model.problems import Fault, Path, did_you_mean, either, shown, spelled
 from scaletest.model.schema import Shape, literal, shape_of
 from scaletest.model.yamldoc import Located, Place
 

@@ -78,10 +78,5 @@ def either(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else "".join(words)
 
 
-def counted(count: int, thing: str) -> str:
-    """`1 problem`, `3 problems`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
 def _letters(word: str) -> str:
     return word.casefold().replace("_", "").replace("-", "")

@@ -10,8 +10,9 @@ from bigfleet.core import penalty
 from scaletest.errors import UsageError
 from scaletest.model.base import Document
 from scaletest.model.catalog import Catalog
+from scaletest.model.counting import counted
 from scaletest.model.explaining import validate
-from scaletest.model.problems import Fault, counted, did_you_mean, either, lines_of, nearest, printable, shown
+from scaletest.model.problems import Fault, did_you_mean, either, lines_of, nearest, printable, shown
 from scaletest.model.profile import DEFAULT_CATALOG, Profile
 from scaletest.model.substrate import Substrate
 from scaletest.model.yamldoc import MOST_BYTES, Located, YamlDocument, read_yaml
@@ -24,6 +25,8 @@ CATALOGS = PROFILES / "archetypes"
 MODELS: dict[str, type[Document]] = {"profile": Profile, "substrate": Substrate, "catalog": Catalog}
 # In this order: a name that both a profile and a catalog have is the profile.
 _SHIPPED = {"profile": PROFILES, "substrate": SUBSTRATES, "catalog": CATALOGS}
+# The commands that list them; the catalogs are few, and named by their profiles.
+_LISTED_BY = {"profile": "profiles", "substrate": "substrates"}
 # What `kind` says; a catalog has none.
 _KINDS = {"Profile": "profile", "Substrate": "substrate"}
 
@@ -57,8 +60,9 @@ class _Checked(Generic[D]):
         return f"{self.file} is not a valid {self.what}: {counted(len(self.faults), 'problem')}"
 
     def refusal(self, headline: str = "", more: Sequence[str] = ()) -> InvalidDocument:
-        what = self.what if self.what in MODELS else "profile|substrate|catalog"
-        hint = f"`scaletest-runner schema {what}` shows every field"
+        known = self.what in MODELS
+        hint = f"`scaletest-runner schema {self.what if known else 'profile'}` shows every field"
+        hint += "" if known else ", as it does of substrate and catalog"
         return InvalidDocument(headline or self.headline, [*lines_of(self.file, self.faults), *more], hint)
 
 
@@ -246,17 +250,14 @@ def _resolve(name: str, whats: Sequence[str]) -> Path:
         if name and _is_file(candidate):
             return candidate
     known = sorted({path.stem for what in whats for path in shipped(what)})
+    lists = " and ".join(f"`scaletest-runner {_LISTED_BY[what]}`" for what in whats if what in _LISTED_BY)
+    hint = f"{lists} {'lists' if len(whats) == 1 else 'list'} what ships; or give a path to a YAML file"
     if name and _is_folder(Path(name)):
-        raise UsageError(
-            f"{printable(name)} is a folder", hint=f"give a file, or a name that ships: {', '.join(known)}"
-        )
+        raise UsageError(f"{printable(name)} is a folder, a file is wanted", hint=hint)
+    near = did_you_mean(name.removesuffix(".yaml"), known)
     if not is_word:
-        near = did_you_mean(name.removesuffix(".yaml"), known)
-        raise UsageError(f"there is no file {printable(name)}{near}", hint=f"names that ship: {', '.join(known)}")
-    raise UsageError(
-        f"there is no {either(whats)} '{shown(name)}'{did_you_mean(name.removesuffix('.yaml'), known)}",
-        hint=f"shipped: {', '.join(known)}; or give a path to a YAML file",
-    )
+        raise UsageError(f"there is no file {printable(name)}{near}", hint=hint)
+    raise UsageError(f"there is no {either(whats)} '{shown(name)}'{near}", hint=hint)
 
 
 def _is_file(path: Path) -> bool:

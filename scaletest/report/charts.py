@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration
 from scaletest.report.margins import margin_of
 
@@ -30,7 +31,7 @@ def gate_curve(points: Sequence[tuple[float, float]], bound: float, least: bool,
     )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img">'
-        f"<title>{escape(title)}: {len(points)} samples, {min(v for _, v in points):.4g} to "
+        f"<title>{escape(title)}: {counted(len(points), 'sample')}, {min(v for _, v in points):.4g} to "
         f"{max(v for _, v in points):.4g}</title>"
         f'<line x1="0" x2="{_WIDTH}" y1="{y(bound):.1f}" y2="{y(bound):.1f}" class="bar"/>'
         f'<polyline points="{drawn}" class="curve"/>{missed}</svg>'

@@ -10,6 +10,7 @@ from scaletest.run.journal import Event
 from scaletest.run.outcome import LEFTOVERS
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
+_HEADLINES = {"void": "VOID", "refused": "REFUSED"}
 _ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
 _QUIET_PHASES = frozenset({"gate", "selfcheck"})
@@ -53,13 +54,14 @@ def verdict_lines(summary: dict[str, Any], output: Path | str) -> list[str]:
         lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
     lines.append(headline(summary))
     lines += [f"  {failure['reason']}" for failure in summary["failures"]]
-    lines += ["", f"cost       {price(summary['cost'])}", f"evidence   {output}"]
+    lines += ["", f"cost       {price(summary)}", f"evidence   {output}"]
     return [*lines, *(f"{'next' if first else '':<10} {line}" for first, line in _next_steps(summary, output))]
 
 
-def price(cost: dict[str, Any]) -> str:
+def price(summary: dict[str, Any]) -> str:
     """What a run cost, in words."""
-    if not cost["estimatedRunUsd"]:
+    cost = summary["cost"]
+    if summary["verdict"] == "refused" or not cost["estimatedRunUsd"]:
         return "nothing"
     return f"about ${cost['estimatedRunUsd']:,.2f}, of which ${cost['estimatedUsd']:,.2f} for the soak"
 
@@ -82,8 +84,7 @@ def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[b
 def headline(summary: dict[str, Any]) -> str:
     if summary["passed"]:
         return "PASSED"
-    word = "VOID" if summary["verdict"] == "void" else "NOT PASSED"
-    return f"{word} (exit code {summary['exitCode']})"
+    return f"{_HEADLINES.get(summary['verdict'], 'NOT PASSED')} (exit code {summary['exitCode']})"
 
 
 def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from scaletest.model.counting import counted, noun
 from scaletest.model.durations import format_duration
 from scaletest.report.charts import gate_curve, phase_strip
 from scaletest.report.console import headline, price
@@ -55,13 +56,13 @@ def _head(summary: dict[str, Any]) -> Iterator[str]:
         yield f'<ul class="reasons">{reasons}</ul>'
     tiles = {
         "gates passed": f"{passed} of {len(judged)}",
-        "Pods": f"{scale['totalPods']:,}",
-        "clusters": f"{scale['kwokClusters']:,}",
-        "machines needed": f"{scale['machinesDemanded']:,}",
-        "shards": f"{scale['shards']:,}",
+        noun(scale["totalPods"], "Pod"): f"{scale['totalPods']:,}",
+        noun(scale["kwokClusters"], "cluster"): f"{scale['kwokClusters']:,}",
+        f"{noun(scale['machinesDemanded'], 'machine')} needed": f"{scale['machinesDemanded']:,}",
+        noun(scale["shards"], "shard"): f"{scale['shards']:,}",
         "start to steady": _seconds(sum(summary["seconds"].get(step, 0.0) for step in ("host", "install", "settle"))),
         "soak": _seconds(summary["seconds"].get("soak", 0.0)),
-        "cost": price(summary["cost"]),
+        "cost": price(summary),
     }
     yield _tiles(tiles)
 
@@ -114,7 +115,7 @@ def _timeline(summary: dict[str, Any], events: Sequence[dict[str, Any]]) -> Iter
     yield phase_strip(summary["seconds"])
     shown = [event for event in events if event["phase"] not in _QUIET]
     every = max(1, -(-len(shown) // _MOST_EVENTS))
-    yield f"<details><summary>{len(shown)} events</summary><table class='events'><tbody>"
+    yield f"<details><summary>{counted(len(shown), 'event')}</summary><table class='events'><tbody>"
     for event in shown[::every]:
         clock = datetime.fromtimestamp(event["time"], UTC).strftime("%H:%M:%S")
         yield (
@@ -138,11 +139,9 @@ def _hops(summary: dict[str, Any]) -> Iterator[str]:
 
 
 def _plan(summary: dict[str, Any], plan: Iterable[str]) -> Iterator[str]:
-    cost = summary["cost"]
     yield f"<h2>Plan</h2><pre>{escape(chr(10).join(plan))}</pre>"
-    yield (
-        f"<p>Cost: {escape(price(cost))}, for {summary['scale']['hosts']:,} hosts and {cost['hours']:g} h of soak.</p>"
-    )
+    hosts, hours = counted(summary["scale"]["hosts"], "host"), summary["cost"]["hours"]
+    yield f"<p>Cost: {escape(price(summary))}, for {hosts} and {hours:g} h of soak.</p>"
 
 
 def _figures(summary: dict[str, Any]) -> Iterator[str]:

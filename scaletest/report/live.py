@@ -14,6 +14,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.console import Console, is_quiet, verdict_lines
@@ -146,7 +147,7 @@ def _fleet(heard: Heard) -> Iterator[Text]:
         yield Text.assemble(f"{pod:<16} ", (_bar(share), "cyan"), f" {alive:,.0f}/{target:,} Pods asked for")
     if len(fills) > _MOST_CLUSTERS:
         full = sum(1 for share, _, _ in fills if share >= 1)
-        yield Text(f"the emptiest {_MOST_CLUSTERS} of {len(fills):,} clusters; {full:,} are full")
+        yield Text(f"the emptiest {_MOST_CLUSTERS} of {len(fills):,} clusters; {full:,} {noun(full, 'is', 'are')} full")
     if not fleet:
         return
     yield Text.assemble(

@@ -1,16 +1,18 @@
 """The plan for people and for machines: what would be installed, how long it would take, what it would cost."""
 
 from collections.abc import Sequence
+from textwrap import indent
 from typing import Any
 
 from scaletest.errors import UsageError
+from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
 from scaletest.model.sizing import SeedSizes
 from scaletest.run.gates import Gate, all_gates
 from scaletest.run.guard import DEFAULT_CAPS, Caps, needed_flags
-from scaletest.run.preflight import not_built, refusals_of, refusals_of_run, warnings_of
+from scaletest.run.preflight import not_built, refusals_of_run, warnings_of
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -20,7 +22,8 @@ def plan_lines(plan: Plan) -> list[str]:
         *fleet_lines(plan),
         f"time        {_time(plan)}",
         f"cost        {_price(plan)}",
-        f"expected    about {expected['replacements']:,} machines replaced and {expected['rebinds']:,} Pods rebound in "
+        f"expected    about {counted(expected['replacements'], 'machine')} replaced and "
+        f"{counted(expected['rebinds'], 'Pod')} rebound in "
         f"the {format_duration(plan.window_seconds)} that the gates look at",
         *(f"{'warning':<12}{line}" for line in warnings_of(plan)),
     ]
@@ -31,16 +34,17 @@ def fleet_lines(plan: Plan) -> list[str]:
     geometry, seeded = plan.geometry, plan.seeded
     return [
         f"profile     {plan.profile_name} on {plan.substrate_name}, seed {plan.seed}",
-        f"scale       {_count(geometry.kwok_clusters, 'cluster')} × {geometry.pods_per_cluster:,} Pods"
-        f" = {plan.pods:,} Pods{_times_asked_for(plan)}, {plan.demand.total_machines:,} machines needed",
+        f"scale       {counted(geometry.kwok_clusters, 'cluster')} × {counted(geometry.pods_per_cluster, 'Pod')}"
+        f" = {counted(plan.pods, 'Pod')}{_times_asked_for(plan)}, "
+        f"{counted(plan.demand.total_machines, 'machine')} needed",
         f"seeded      {', '.join(f'{count:,} {tier}' for tier, count in seeded.items() if count or tier != 'spot')}",
-        f"hosts       {_hosts(plan)}; {_count(geometry.shards, 'shard')}, "
-        f"{_count(geometry.coordinators, 'coordinator')}",
+        f"hosts       {_hosts(plan)}; {counted(geometry.shards, 'shard')}, "
+        f"{counted(geometry.coordinators, 'coordinator')}",
     ]
 
 
 def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[UsageError] | None = None) -> list[str]:
-    """Everything that `plan` shows. `refusals` are those of a run; None: what the plan itself gives reason for."""
+    """Everything that `plan` shows. `refusals` are those of a run; None: what plan and caps give reason for."""
     footprint, geometry, sizes = plan.footprint, plan.geometry, plan.sizes
     lines = [
         *plan_lines(plan),
@@ -50,7 +54,7 @@ def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[Us
         f"shard, {footprint.host_bytes / GIB:.1f} on the fullest host",
         f"writes      {footprint.work_writes_per_sec:,.0f} a second for the churn, "
         f"{footprint.lease_writes_per_sec:,.0f} for node leases",
-        f"formula     predicts {sizes.effective:,} machines (the draw above is what counts); "
+        f"formula     predicts {counted(sizes.effective, 'machine')} (the draw above is what counts); "
         f"per cluster {_tier(sizes, 'configured_per_cluster')} configured; "
         f"per shard {_tier(sizes, 'idle_per_shard')} idle, {_tier(sizes, 'speculative_per_shard')} speculative",
         "",
@@ -76,7 +80,7 @@ def _outlook(plan: Plan, caps: Caps, refusals: Sequence[UsageError]) -> list[str
         return ["a run would start"]
     flags = needed_flags(plan, caps)
     needs = [f"a run needs {' '.join(flags)}"] if flags else []
-    return ["a run would be refused:", *(f"  {reason}" for reason in against), *needs]
+    return ["a run would be refused:", *(indent(reason, "  ") for reason in against), *needs]
 
 
 def _archetype_lines(plan: Plan) -> list[str]:
@@ -152,7 +156,7 @@ def plan_document(plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "") -> di
             for archetype in plan.catalog.demand
         ],
         "warnings": list(warnings_of(plan)),
-        "refusals": [refusal.message for refusal in refusals_of(plan)],
+        "refusals": [refusal.message for refusal in refusals_of_run(plan, caps)],
         "notBuilt": not_built(plan),
         "values": plan.values(run_id),
     }
@@ -168,7 +172,7 @@ def _gate_document(gate: Gate, plan: Plan) -> dict[str, Any]:
 def _gate_line(gate: Gate, plan: Plan) -> str:
     number = f"{gate.bound:,.0f}" if gate.bound == int(gate.bound) else f"{gate.bound:g}"
     bound = f"{'≥' if gate.least else '≤'} {number}"
-    expected = f"{plan.expected[gate.cause]:,} {gate.cause}" if gate.cause else ""
+    expected = counted(plan.expected[gate.cause], gate.cause.removesuffix("s")) if gate.cause else ""
     return f"  {gate.title:<28} {bound:>11}  {expected}".rstrip()
 
 
@@ -209,7 +213,3 @@ def _tier(sizes: SeedSizes, name: str) -> str:
     """`289 → 361` where gang floors raise a tier."""
     asked, given = getattr(sizes, name), getattr(sizes, f"{name}_floored")
     return f"{asked:,}" if asked == given else f"{asked:,} → {given:,}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
+from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.console import gate_lines
@@ -13,8 +14,9 @@ def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) ->
     """Bars first, then what lies behind them."""
     states = ", ".join(f"{count:,} {state}" for state, count in prediction.states.items())
     lines = [
-        f"{plan.profile_name} on {plan.substrate_name}, seed {plan.seed}: {plan.geometry.kwok_clusters:,} clusters, "
-        f"{plan.pods:,} Pods, {plan.demand.total_machines:,} machines needed (simulated in {wall_seconds:.1f} s)",
+        f"{plan.profile_name} on {plan.substrate_name}, seed {plan.seed}: "
+        f"{counted(plan.geometry.kwok_clusters, 'cluster')}, {counted(plan.pods, 'Pod')}, "
+        f"{counted(plan.demand.total_machines, 'machine')} needed (simulated in {wall_seconds:.1f} s)",
         "",
         *gate_lines([gate.document() for gate in prediction.gates]),
         "",
@@ -22,7 +24,7 @@ def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) ->
         "",
         f"steady       {format_duration(prediction.steady_after_seconds)} after the demand exists; "
         f"{_activity(prediction.settle)}",
-        f"soak         {format_duration(plan.soak_seconds)}: {prediction.machines_lost:,} machines lost; "
+        f"soak         {format_duration(plan.soak_seconds)}: {counted(prediction.machines_lost, 'machine')} lost; "
         f"{_activity(prediction.soak)}",
         f"reclaims     {_counting(prediction)}",
         f"shortfalls   {prediction.shortfalls_most:,} at most at once during the soak",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from scaletest.model.counting import counted
 from scaletest.run.gates import INFORMATIONAL, Gate
 from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
@@ -38,7 +39,8 @@ def attribution(outcomes: Mapping[str, float], figures: Mapping[str, float | Non
     if bad:
         worst = max(bad, key=lambda outcome: bad[outcome])
         meaning = f" ({OUTCOMES[worst]})" if worst in OUTCOMES else ""
-        return f"{sum(bad.values()):.0f} Bootstraps of the last two minutes failed, most of them as {worst}{meaning}"
+        failed = counted(round(sum(bad.values())), "Bootstrap")
+        return f"{failed} of the last two minutes failed, most of them as {worst}{meaning}"
     configure, request = figures.get("configure") or 0.0, figures.get("request") or 0.0
     state = figures.get("node state") or 0.0
     # A machine is configured only when its node is there, and no node is made before it is announced.
@@ -47,7 +49,7 @@ def attribution(outcomes: Mapping[str, float], figures: Mapping[str, float | Non
         return f"machines take {configure:.1f} s to configure (p99), mostly {part}"
     if state > _SLOW_SECONDS:
         conflicts = figures.get("conflicts") or 0.0
-        why = f", with {conflicts:.0f} write conflicts: " if conflicts else ": the operator, or "
+        why = f", with {counted(round(conflicts), 'write conflict')}: " if conflicts else ": the operator, or "
         return f"UpcomingNodes are published {state:.1f} s late (p99){why}the apiserver's writes"
     upcoming = figures.get("upcoming") or 0.0
     if upcoming > _SLOW_SECONDS:

@@ -18,6 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from scaletest.errors import ScaletestError
+from scaletest.model.counting import counted
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
@@ -129,7 +130,7 @@ async def keep_logs(api: HostApi, directory: Path, journal: Journal) -> None:
         for pod in await api.pods():
             for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
                 kept += await _keep_log(api, pod.metadata.name, container.name, directory)
-        journal.say("evidence", f"kept {kept} logs")
+        journal.say("evidence", f"kept {counted(kept, 'log')}")
     except (ApiException, ScaletestError, OSError) as error:
         journal.say("evidence", f"logs could not be kept: {error}")
 

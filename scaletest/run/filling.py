@@ -10,6 +10,7 @@ import httpx
 
 from scaletest.cluster.exposition import read_samples
 from scaletest.cluster.ports import LOAD_DRIVER_PORT, NODE_CREATOR_PORT
+from scaletest.model.counting import counted, noun
 from scaletest.model.durations import format_duration
 from scaletest.run.ground import Ground
 from scaletest.run.hostapi import HostApi, component_of
@@ -91,7 +92,8 @@ async def await_fill(asked: Asked, look: Look, say: Say, poll_seconds: float = _
             say(missing)
             said, said_at = missing, now
         await asyncio.sleep(poll_seconds)
-    say(f"{asked.pods:,} Pods are {'bound' if asked.has_pods else 'asked for'}")
+    are = noun(asked.pods, "is", "are")
+    say(f"{counted(asked.pods, 'Pod')} {are} {'bound' if asked.has_pods else 'asked for'}")
     return ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from scaletest.model.counting import counted
 from scaletest.model.plan import Cause, Plan
 from scaletest.model.profile import Slo
 
@@ -115,7 +116,7 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
     if value is None:
         return "no-data", "there is no value for it"
     if gate.count and (seen is None or seen < min_observations):
-        return "no-data", f"{seen or 0} observations, {min_observations} are needed to judge"
+        return "no-data", f"{counted(seen or 0, 'observation')}, {min_observations} are needed to judge"
     if reading.ceiling is not None and value >= reading.ceiling:
         return "saturated", f"beyond the histogram's last bucket ({reading.ceiling:g})"
     holds = value >= gate.bound if gate.least else value <= gate.bound

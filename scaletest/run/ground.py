@@ -17,6 +17,7 @@ from scaletest.host.registry import new_host
 from scaletest.run.contexts import ContextRecord, copy_context, new_stage_dir
 from scaletest.run.forwarding import PortForward
 from scaletest.run.hostapi import HostApi
+from scaletest.run.install import refuse_dirty_stage
 from scaletest.run.names import PROMETHEUS_PORT
 from scaletest.run.rights import refuse_without_rights
 
@@ -182,7 +183,8 @@ async def prepare_context(
 ) -> Ground:
     """The kube context, by a copy of how to reach it: whatever the user selects meanwhile, the run stays there.
 
-    Raises InstallError where the cluster does not answer, or does not let us do what a run does.
+    Raises InstallError where the cluster does not answer, or does not let us do what a run does; UsageError where
+    somebody has the namespace.
     """
     directory = new_stage_dir(run_id)
     record = ContextRecord(context=context, since=time.time(), owner=Owner.me(), run_id=run_id, namespace=namespace)
@@ -191,6 +193,7 @@ async def prepare_context(
         await copy_context(kubectl, context, ground.kubeconfig)
         api = HostApi(ground.kubeconfig, namespace, run_id, directory)
         await refuse_without_rights(api, context, forwards=not prometheus_url)
+        await refuse_dirty_stage(api, f"scaletest-runner gc --context {context}")
     except BaseException:
         await ground.stop()
         raise

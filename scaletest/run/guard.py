@@ -1,10 +1,10 @@
 """Guards over other people's money: what a kube context is, and when a run needs a yes (spec/harness.md §1.2)."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from scaletest.errors import UsageError
+from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration, parse_duration
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ class Caps:
     max_cost_usd: float
 
 
-NO_CAPS = Caps(math.inf, math.inf)
 DEFAULT_CAPS = Caps(parse_duration(DEFAULT_MAX_DURATION), DEFAULT_MAX_COST_USD)
 
 # Parts of a context's name that give a paid cloud away: the runbook's, plus Scaleway's.
@@ -71,8 +70,8 @@ def needs_consent(plan: "Plan", kind: TargetKind) -> bool:
 
 def consent_question(plan: "Plan", context: str) -> str:
     return (
-        f"context {context} looks like a cloud: {plan.geometry.hosts} hosts, about ${plan.cost.soak_usd:.2f} "
-        f"for the soak and ${plan.cost.run_usd:.2f} for the whole run. Go on? [y/N] "
+        f"context {context} looks like a cloud: {counted(plan.geometry.hosts, 'host')}, "
+        f"about ${plan.cost.soak_usd:.2f} for the soak and ${plan.cost.run_usd:.2f} for the whole run. Go on? [y/N] "
     )
 
 

@@ -74,7 +74,8 @@ class Helm:
                 await self._client.get_chart(str(chart)), self._release, values, namespace=self._namespace
             )
         except helm_errors.Error as error:
-            raise _chart_error("helm template", error, chart, values, chosen) from error
+            hint = f"{chart / 'values.yaml'} lists the values, with what each is for"
+            raise _chart_error("helm template", error, chart, values, chosen, hint) from error
 
     async def install(
         self, chart: Path, values: dict[str, Any], timeout_seconds: float, chosen: dict[str, Any] | None = None
@@ -103,7 +104,8 @@ class Helm:
                 return
             except helm_errors.Error as error:
                 if error.returncode != -signal.SIGKILL or attempt == _ATTEMPTS:
-                    raise _chart_error("helm install", error, chart, values, chosen or {}) from error
+                    hint = "rendered-values.yaml in the results holds all the values it got"
+                    raise _chart_error("helm install", error, chart, values, chosen or {}, hint) from error
 
     async def uninstall(self, timeout_seconds: float) -> None:
         """Remove the release and wait until its objects are gone. A release that is not there is fine."""
@@ -119,14 +121,11 @@ class Helm:
 
 
 def _chart_error(
-    what: str, error: helm_errors.Error, chart: Path, values: dict[str, Any], chosen: dict[str, Any]
+    what: str, error: helm_errors.Error, chart: Path, values: dict[str, Any], chosen: dict[str, Any], hint: str
 ) -> HelmError:
     words = _words(error)
     blamed = values_in_question(words, chart, values, chosen)
-    return HelmError(
-        "\n".join([f"{what}: {words}", *(f"  value  {line}" for line in blamed)]),
-        hint="rendered-values.yaml in the results holds all the values it got",
-    )
+    return HelmError("\n".join([f"{what}: {words}", *(f"  value  {line}" for line in blamed)]), hint)
 
 
 def _words(error: helm_errors.Error) -> str:

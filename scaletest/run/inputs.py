@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from scaletest.errors import UsageError
 from scaletest.model.catalog import Catalog
+from scaletest.model.counting import counted
 from scaletest.model.plan import Plan, make_plan
 from scaletest.model.profile import Profile
 from scaletest.model.substrate import Host, Substrate
@@ -53,7 +54,7 @@ def read_inputs(results: Path) -> Plan:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="give the folder of a run") from error
     except (ValueError, KeyError, TypeError) as error:
-        what = f"{error.error_count()} problems" if isinstance(error, ValidationError) else type(error).__name__
+        what = counted(error.error_count(), "problem") if isinstance(error, ValidationError) else type(error).__name__
         raise UsageError(
             f"{path} does not tell what the run was made from ({what})",
             hint="runs of older versions cannot be judged anew",

@@ -11,36 +11,40 @@ from kubernetes.client.exceptions import ApiException
 
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
-from scaletest.errors import InstallError, ScaletestError
+from scaletest.errors import InstallError, ScaletestError, UsageError
 from scaletest.run.helm import Helm
 from scaletest.run.hostapi import RUN_CONFIG_MAP, HostApi, is_ready, trouble_of
 from scaletest.run.journal import Journal
 
+_CONFLICT = 409
 _PROGRESS_SECONDS = 3
 # A container that ended this often will not come up by waiting for Helm's whole timeout.
 _HOPELESS_RESTARTS = 4
 _NAMES_SHOWN = 3
+_BESIDE = "--namespace NAME takes another one"
 
 
 async def refuse_dirty_stage(api: HostApi, gc_command: str) -> None:
-    """A namespace that somebody has, and what former runs left outside of theirs, would only fail later and worse."""
+    """A namespace that somebody has, and what former runs left outside of theirs, would only fail later and worse.
+
+    Raises UsageError: nothing was started, and another --namespace may do.
+    """
     if holder := await api.holder():
-        beside = "--namespace NAME takes another one"
         if not holder.run_id:
-            raise InstallError(f"namespace {api.namespace} exists, and belongs to no run", hint=beside)
+            raise UsageError(f"namespace {api.namespace} exists, and belongs to no run", hint=_BESIDE)
         if holder.leaving:
-            raise InstallError(
+            raise UsageError(
                 f"namespace {api.namespace} of run {holder.run_id} is still being removed",
-                hint=f"wait for it; {beside}",
+                hint=f"wait for it; {_BESIDE}",
             )
-        raise InstallError(
+        raise UsageError(
             f"namespace {api.namespace} is occupied by run {holder.run_id}",
-            hint=f"{gc_command} --run {holder.run_id} removes it unless its runner lives; {beside}",
+            hint=f"{gc_command} --run {holder.run_id} removes it unless its runner lives; {_BESIDE}",
         )
     homeless = {run_id: run for run_id, run in (await api.runs()).items() if not run.namespaces}
     if homeless:
         left = ", ".join(f"{name} (run {run_id})" for run_id, run in homeless.items() for name in run.names())
-        raise InstallError(f"a former run left something behind: {left}", hint=f"{gc_command} --all removes it")
+        raise UsageError(f"a former run left something behind: {left}", hint=f"{gc_command} --all removes it")
 
 
 async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
@@ -48,7 +52,12 @@ async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
     authority = Authority.create(run_id)
     authority.issue(Identity("admin")).write(identity_dir)
     trust = authority.certificate_pem.decode()
-    await api.create_namespace()
+    try:
+        await api.create_namespace()
+    except ApiException as error:
+        if error.status != _CONFLICT:
+            raise
+        raise UsageError(f"somebody took namespace {api.namespace} just before us", hint=_BESIDE) from error
     await api.create_secret("bigfleet-ca", {"ca.crt": authority.certificate_pem, "ca.key": authority.key_pem})
     await api.create_config_map("bigfleet-trust", {"ca.crt": trust})
     await api.create_config_map(RUN_CONFIG_MAP, {"phase": "install", "soakStart": ""})

@@ -14,6 +14,7 @@ from scaletest.errors import Leftovers, UsageError
 from scaletest.host.ending import end_host
 from scaletest.host.owners import Owner
 from scaletest.host.registry import Host, find_hosts, find_orphans, names_of
+from scaletest.model.counting import counted
 from scaletest.model.plan import TEARDOWN_SECONDS
 from scaletest.run.contexts import ContextStage, find_stages, stages_dir
 from scaletest.run.ground import remove_notes
@@ -68,7 +69,7 @@ def of_host(host: Host) -> Leftover:
     run_id = host.record.run_id if host.record else ""
     parts = [f"host {host.id}"]
     if host.processes:
-        parts.append(f"{len(host.processes)} processes")
+        parts.append(counted(len(host.processes), "process", "processes"))
     if host.directory.exists():
         parts.append(str(host.directory))
     return Leftover(run_id or host.id, ", ".join(parts), partial(end_host, host))

@@ -16,6 +16,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import CapReached, InstallError, Leftovers, ScaletestError
+from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
 from scaletest.report.dashboard import grafana_hint, with_dashboard
@@ -112,7 +113,6 @@ class Run:
         document = plan_document(self._plan, self._options.caps, facts.run_id)
         write_json(output / "plan.json", document | {"inputs": inputs_document(self._plan)})
         write_values(output / "rendered-values.yaml", stage.values)
-        await stage.check_chart()
 
         with facts.timing("host"):
             ground = await stage.take_ground()
@@ -206,15 +206,14 @@ class Run:
     async def _snapshot(self, prometheus: Prometheus, ground: Ground) -> None:
         target = self._options.output / SNAPSHOT
         try:
-            counted = await keep_snapshot(prometheus, self._snapshots_url, ground.private_dir, target)
+            totals = await keep_snapshot(prometheus, self._snapshots_url, ground.private_dir, target)
         except SnapshotFailed as error:
             self._outcome.add(codes.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
         else:
-            self._facts.snapshot = counted
-            self._journal.say(
-                "evidence", f"snapshot: {counted['series']} series, {counted['samples']} samples", **counted
-            )
+            self._facts.snapshot = totals
+            samples = f"{totals['samples']} {noun(totals['samples'], 'sample')}"
+            self._journal.say("evidence", f"snapshot: {totals['series']} series, {samples}", **totals)
 
     async def _leave_up(self) -> None:
         try:
@@ -227,8 +226,9 @@ class Run:
     async def _tear_down(self) -> None:
         on_context = self._options.stage.context is not None
         with self._facts.timing("teardown"):
-            parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
-            self._journal.say("teardown", f"removing {parts}")
+            if self._stage.ground:
+                parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
+                self._journal.say("teardown", f"removing {parts}")
             try:
                 await self._stage.remove()
                 self._journal.say("teardown", "nothing is left behind")

@@ -3,6 +3,8 @@
 RELEASE = "scaletest"
 NAMESPACE = "bigfleet-scaletest"
 
+# Where a coordinator answers bigfleetctl.
+COORDINATOR_PORT = 7790
 PROMETHEUS_POD = "prometheus-0"
 # Of the chart; the sidecar that hands its snapshots out is one port further (ADR 2).
 PROMETHEUS_PORT = 9090

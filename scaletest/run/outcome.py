@@ -10,6 +10,7 @@ UNMEASURED, OVERLOADED, LEFTOVERS, CAP_REACHED, INTERRUPTED = 5, 6, 7, 8, 130
 _PRECEDENCE = (
     INTERRUPTED,
     CAP_REACHED,
+    USAGE,
     INSTALL_FAILED,
     NOT_STEADY,
     OVERLOADED,
@@ -18,11 +19,12 @@ _PRECEDENCE = (
     LEFTOVERS,
 )
 
-Conclusion = Literal["passed", "failed", "unmeasured", "void", "incomplete"]
+Conclusion = Literal["passed", "failed", "unmeasured", "void", "refused", "incomplete"]
 
 _CONCLUSIONS: dict[int, Conclusion] = {
     PASSED: "passed",
     GATE_FAILED: "failed",
+    USAGE: "refused",
     UNMEASURED: "unmeasured",
     OVERLOADED: "void",
     LEFTOVERS: "failed",

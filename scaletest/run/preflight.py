@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from bigfleet.core.quantity import parse_milli
 from scaletest.errors import UsageError
 from scaletest.model.capacity import Shortage, find_shortage, serves
+from scaletest.model.counting import counted
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
-from scaletest.model.footprint import GIB, Footprint
+from scaletest.model.footprint import GIB, MEASURED_PODS_PER_CORE, Footprint
 from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
@@ -61,7 +62,7 @@ def _gangs_too_large(plan: Plan) -> Iterator[UsageError]:
         smallest = archetype.gang.group_size_range[0]
         if smallest > plan.geometry.pods_per_cluster:
             yield UsageError(
-                f"the smallest gang of {archetype.name} has {smallest:,} Pods, "
+                f"the smallest gang of {archetype.name} has {counted(smallest, 'Pod')}, "
                 f"a cluster {plan.geometry.pods_per_cluster:,}",
                 hint=_GANG_HINT,
             )
@@ -118,7 +119,7 @@ def _blind(plan: Plan) -> Iterator[UsageError]:
             more.insert(0, "make --duration longer")
         yield UsageError(
             f"the last {format_duration(min(plan.soak_seconds, plan.window_seconds))} of the soak bring about "
-            f"{count} {gate.cause}; the gate {gate.key} needs {least}",
+            f"{counted(count, gate.cause.removesuffix('s'))}; the gate {gate.key} needs {least}",
             hint=", or ".join(more),
         )
 
@@ -172,7 +173,7 @@ def _never(plan: Plan, short: Shortage, note: str = "") -> UsageError:
     hint = "raise seed.speculativeMultiplier (or speculativeCount), idleHeadroomFraction or configuredFraction"
     return UsageError(
         f"the seeded machines can never satisfy the demand{note}: {' and '.join(names)} "
-        f"{'needs' if len(names) == 1 else 'need'} {steady:,} machines{also}; "
+        f"{'needs' if len(names) == 1 else 'need'} {counted(steady, 'machine')}{also}; "
         f"{short.missing_machines:,} of that shape are missing",
         hint=hint if served else "no seeded machine serves it: compare instanceTypes, zones, sizes and labelAxes",
     )
@@ -229,15 +230,13 @@ def _homeless_gang(plan: Plan) -> str:
         held = plan.demand.bound.get(name, 0) + sum(counts.get(name, 0) for counts in plan.free.values())
         if machines > held:
             domain = "rack" if archetype.gang.scope == "sameRack" else "zone"
-            return f"a gang of {name} needs {machines:,} machines in one {domain}, {held:,} are seeded"
+            return f"a gang of {name} needs {counted(machines, 'machine')} in one {domain}, {held:,} are seeded"
     return ""
 
 
 def _not_built(plan: Plan) -> Iterator[UsageError]:
     if missing := not_built(plan):
-        yield UsageError(
-            f"not built yet: {', '.join(missing)}", hint="`plan` works for it; `dev-50` on `embedded` runs today"
-        )
+        yield UsageError(f"not built yet: {', '.join(missing)}", hint="`dev-50` on `embedded` runs today")
 
 
 def not_built(plan: Plan) -> list[str]:
@@ -274,6 +273,11 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
                 f"the install is predicted to take {format_duration(phase.predicted_seconds)}, "
                 f"it is given up after {format_duration(phase.budget_seconds)}"
             )
+    if plan.substrate.host_kind == "embedded" and plan.pods > host.v_cpu * MEASURED_PODS_PER_CORE:
+        yield (
+            f"{plan.pods:,} Pods on {counted(host.v_cpu, 'core')} are {plan.pods // host.v_cpu:,} a core; "
+            f"{MEASURED_PODS_PER_CORE:,} a core have passed, ten times as many made the verdict void (docs/results.md)"
+        )
     if plan.substrate.host_kind != "embedded":
         side_by_side = min(geometry.kwok_clusters, cluster.clusters_per_host)
         requests, limits = plan.substrate.kwok_pod.requests, plan.substrate.kwok_pod.limits
@@ -281,7 +285,7 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
         memory = 2 * side_by_side * parse_milli(requests.memory) / 1000
         if cpu > host.v_cpu or memory > host.memory_gi_b * GIB:
             yield (
-                f"{side_by_side} clusters on a host request {cpu:,.0f} cores and {memory / GIB:,.0f} GiB "
+                f"{counted(side_by_side, 'cluster')} on a host request {cpu:,.0f} cores and {memory / GIB:,.0f} GiB "
                 f"(two containers each), a host has {host.v_cpu} and {host.memory_gi_b:g}"
             )
         if footprint.host_bytes > host.memory_gi_b * GIB:
@@ -300,7 +304,8 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
             f"the churn {footprint.work_writes_per_sec:,.0f}; set cluster.nodeLeaseSeconds to 0"
         )
     if geometry.shards > geometry.kwok_clusters:
-        yield f"{geometry.shards} shards for {geometry.kwok_clusters} clusters: some shards will have nothing to do"
+        clusters = counted(geometry.kwok_clusters, "cluster")
+        yield f"{geometry.shards} shards for {clusters}: some shards will have nothing to do"
 
 
 def _warn_of_events(plan: Plan) -> Iterator[str]:

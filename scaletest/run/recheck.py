@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
 from scaletest.errors import UsageError
+from scaletest.model.plan import Plan
 from scaletest.run.gates import RESTARTS_KEY, GateRecord, Reading
 from scaletest.run.inputs import read_inputs
 from scaletest.run.judging import Judgement, Soaked, SoakWindow, judge_soak
 from scaletest.run.outcome import Outcome
 from scaletest.run.prometheus import Prometheus
-from scaletest.run.replaying import serve_snapshot
+from scaletest.run.replaying import serve_snapshot, snapshot_of
 from scaletest.run.selfcheck import ScrapeIntervals, Strain
 
 
@@ -31,14 +32,32 @@ class Recheck:
     changes: list[str]
 
 
-async def recheck(results: Path, prometheus: Path) -> Recheck:
-    """Judge the soak of this folder by today's gates."""
-    summary = _read_summary(results)
-    plan = read_inputs(results)
-    with _understanding(results / "summary.json"):
-        soaked = soaked_of(summary)
+@dataclass(frozen=True)
+class Evidence:
+    """A results folder, read; its snapshot is there."""
+
+    results: Path
+    summary: dict[str, Any]
+    plan: Plan
+    soaked: Soaked
+
+    @classmethod
+    def read(cls, results: Path) -> Self:
+        """Raises UsageError for a folder that cannot be judged, before anything is built or started for it."""
+        summary = _read_summary(results)
+        plan = read_inputs(results)
+        with _understanding(results / "summary.json"):
+            soaked = soaked_of(summary)
+        snapshot_of(results)
+        return cls(results, summary, plan, soaked)
+
+
+async def recheck(evidence: Evidence, prometheus: Path) -> Recheck:
+    """Judge the soak of a run by today's gates."""
+    summary, results = evidence.summary, evidence.results
     async with serve_snapshot(results, prometheus) as url:
-        judgement = await judge_soak(plan, Prometheus(url), soaked, ScrapeIntervals.of(_values(results)))
+        intervals = ScrapeIntervals.of(_values(results))
+        judgement = await judge_soak(evidence.plan, Prometheus(url), evidence.soaked, intervals)
     outcome = Outcome(list(judgement.failures()))
     with _understanding(results / "summary.json"):
         return Recheck(summary, judgement, outcome, changes_between(summary, judgement, outcome))

@@ -23,12 +23,18 @@ _RETENTION = "100y"
 _DAMAGED = "the evidence is damaged; is there another copy of the folder?"
 
 
-@contextlib.asynccontextmanager
-async def serve_snapshot(results: Path, prometheus: Path, port: int = 0) -> AsyncIterator[str]:
-    """The URL of a Prometheus that has the run's samples, as long as the context lasts. Port 0: any that is free."""
+def snapshot_of(results: Path) -> Path:
+    """The snapshot of a results folder. Raises UsageError where there is none."""
     archive = results / SNAPSHOT
     if not archive.is_file():
         raise UsageError(f"{results} holds no {SNAPSHOT}", hint="give the folder of a run that kept its evidence")
+    return archive
+
+
+@contextlib.asynccontextmanager
+async def serve_snapshot(results: Path, prometheus: Path, port: int = 0) -> AsyncIterator[str]:
+    """The URL of a Prometheus that has the run's samples, as long as the context lasts. Port 0: any that is free."""
+    archive = snapshot_of(results)
     with tempfile.TemporaryDirectory(prefix="scaletest-replay-") as directory:
         data = Path(directory)
         await asyncio.to_thread(_unpack, archive, data)

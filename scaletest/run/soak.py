@@ -8,6 +8,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError
+from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.gates import (
@@ -152,9 +153,17 @@ class Soak:
         pressure = worst_percent(self._pressure[-2:])
         self._journal.say(
             "soak",
-            f"{left} left · {fleet['lost'] or 0:g} machines lost · {fleet['bound'] or 0:g} Pods bound "
-            f"(target {self._plan.pods}) · {fleet['shortfalls'] or 0:g} shortfalls",
+            f"{left} left · {soak_figures(fleet, self._plan.pods)}",
             gates=found,
             fleet=fleet,
             **({} if pressure is None else {"cpuPressurePercent": round(pressure, 1)}),
         )
+
+
+def soak_figures(fleet: dict[str, Any], target: int) -> str:
+    """How the fleet stands, in a line."""
+    lost, bound, short = (fleet[name] or 0 for name in ("lost", "bound", "shortfalls"))
+    return (
+        f"{lost:g} {noun(lost, 'machine')} lost · {bound:g} {noun(bound, 'Pod')} bound (target {target}) · "
+        f"{short:g} {noun(short, 'shortfall')}"
+    )

@@ -13,7 +13,7 @@ from scaletest.run.blame import merged
 from scaletest.run.ground import Ground, prepare_context, prepare_embedded
 from scaletest.run.helm import Helm
 from scaletest.run.hostapi import HostApi
-from scaletest.run.install import install_chart, prepare_stage, refuse_dirty_stage, remove_release
+from scaletest.run.install import install_chart, prepare_stage, remove_release
 from scaletest.run.journal import Journal
 from scaletest.run.names import NAMESPACE, RELEASE
 
@@ -35,6 +35,18 @@ class StageOptions:
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
+async def check_chart(
+    helm: Path, chart: Path, values: dict[str, Any], chosen: dict[str, Any], namespace: str = NAMESPACE
+) -> None:
+    """Render the chart with what the user chose on top, which needs no ground."""
+    try:
+        await Helm(helm, None, RELEASE, namespace).render(chart, merged(values, chosen), chosen)
+    except HelmError as error:
+        if chosen:  # without them it renders, as every profile's test shows
+            raise UsageError(error.message, hint=error.hint) from error
+        raise
+
+
 class Stage:
     """Build it once, remove it once."""
 
@@ -45,17 +57,6 @@ class Stage:
         self.ground: Ground | None = None
         self.api: HostApi | None = None
         self._helm: Helm | None = None
-
-    async def check_chart(self) -> None:
-        """Render the chart, which needs no ground: a wrong value is told before anything is started."""
-        options = self._options
-        helm = Helm(options.helm, None, RELEASE, options.namespace)
-        try:
-            await helm.render(options.chart, self.values, options.overrides)
-        except HelmError as error:
-            if options.overrides:  # without them it renders, as every profile's test shows
-                raise UsageError(error.message, hint=error.hint) from error
-            raise
 
     async def take_ground(self) -> Ground:
         options, say = self._options, self._journal.say
@@ -81,13 +82,11 @@ class Stage:
         if ground is None:
             raise RuntimeError("there is no ground to build on")
         api = HostApi(ground.kubeconfig, options.namespace, options.run_id, ground.private_dir)
-        context = f" --context {options.context}" if options.context else ""
+        # From here on there is something to remove.
+        self.api = api
+        self._helm = helm = Helm(options.helm, ground.kubeconfig, RELEASE, options.namespace)
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
-                await refuse_dirty_stage(api, f"scaletest-runner gc{context}")
-                # From here on there is something to remove.
-                self.api = api
-                self._helm = helm = Helm(options.helm, ground.kubeconfig, RELEASE, options.namespace)
                 await prepare_stage(api, options.run_id, ground.private_dir)
                 self._journal.say("install", f"helm install {RELEASE} -n {options.namespace}")
                 await install_chart(

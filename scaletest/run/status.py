@@ -15,7 +15,7 @@ from scaletest.host.registry import Host
 from scaletest.run.contexts import ContextStage
 from scaletest.run.ground import runner_dir
 from scaletest.run.hostapi import HostApi, component_of, is_ready
-from scaletest.run.names import PROMETHEUS_POD, PROMETHEUS_PORT
+from scaletest.run.names import COORDINATOR_PORT, PROMETHEUS_POD, PROMETHEUS_PORT
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class Standing:
         """`host:port` of a pod. Reachable from here on the embedded host only; else empty."""
         ip = self._ip_of(pod)
         return f"{ip}:{port}" if ip and self.host_id else ""
+
+    def coordinators(self) -> list[str]:
+        """`host:port` of every coordinator that can be reached from here, for bigfleetctl."""
+        names = sorted(pod.metadata.name for pod in self.pods or [] if component_of(pod) == "coordinator")
+        return [address for name in names if (address := self.address(name, COORDINATOR_PORT))]
 
     def _ip_of(self, name: str) -> str:
         """Empty while there is none, as of what the chart was told to leave out."""

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaletest.model.counting import counted, noun
 from scaletest.run.gates import DEMAND_ALIVE, LOAD_FRACTION, PODS_BOUND, RECLAIMS, SHORTFALLS
 
 POLL_SECONDS = 10
@@ -97,37 +98,39 @@ class Steadiness:
         elif last.acquisitions == first.acquisitions:
             return
         elif last.reclaims != first.reclaims:
-            figures = f"{_shown(last.acquisitions)} acquisitions and {_shown(last.reclaims)} reclaims, still moving"
+            figures = f"{_shown(last.acquisitions, 'acquisition')} and {_shown(last.reclaims, 'reclaim')}, still moving"
             yield Unmet(f"oscillation: {figures}", "the shard's log: the engine gives back what it buys")
         else:
             yield Unmet(
-                f"still acquiring: {_shown(last.acquisitions)} acquisitions so far, and nothing is given back",
+                f"still acquiring: {_shown(last.acquisitions, 'acquisition')} so far, and nothing is given back",
                 "the shard's log: which needs it buys for; a longer rampBudget if that is just the fill",
             )
 
     def _missing(self, poll: Poll) -> Iterator[Unmet]:
         if poll.clusters_ready < self._clusters:
-            missing = f"{self._clusters - poll.clusters_ready} of {self._clusters} clusters are not Ready"
+            few = self._clusters - poll.clusters_ready
+            clusters = counted(self._clusters, "cluster")
+            missing = f"{few} of {clusters} {noun(few, 'is', 'are')} not Ready"
             yield Unmet(missing, "the logs of the kwok-cluster pods: ports, memory, inotify watches")
         if (poll.active or 0) < self._wanted_active:
             yield Unmet(
-                f"demand is not built: {_shown(poll.active)} of {self._wanted_active} Pods are alive as demand, "
-                f"the shard knows {_shown(poll.demand)} needs",
+                f"demand is not built: {_shown(poll.active)} of {counted(self._wanted_active, 'Pod')} "
+                f"{noun(poll.active or 0, 'is', 'are')} alive as demand, the shard knows {_shown(poll.demand, 'need')}",
                 "the load-driver and the apiserver of the emptiest cluster",
             )
         elif not poll.demand:
             yield Unmet(
-                f"demand is not built: the shard knows {_shown(poll.demand)} needs",
+                f"demand is not built: the shard knows {_shown(poll.demand, 'need')}",
                 "the operator: not started, or its session refused",
             )
         yield from self._shortfalls(poll)
         if poll.waiting != 0:
-            count = "the" if poll.waiting is None else f"{poll.waiting:g}"
-            waiting = f"{count} seeded machines still wait for their node"
+            machines, wait = _of_some(poll.waiting, "seeded machine"), noun(poll.waiting or 0, "waits", "wait")
+            waiting = f"{machines} still {wait} for {noun(poll.waiting or 0, 'its', 'their')} node"
             yield Unmet(waiting, "the node-creator and KWOK of their clusters", harness=True)
         if poll.unfilled != 0 and not self._scarce:
-            count = "the" if poll.unfilled is None else f"{poll.unfilled:g}"
-            unfilled = f"{count} clusters do not have their whole demand yet"
+            clusters, do = _of_some(poll.unfilled, "cluster"), noun(poll.unfilled or 0, "does", "do")
+            unfilled = f"{clusters} {do} not have {noun(poll.unfilled or 0, 'its', 'their')} whole demand yet"
             yield Unmet(unfilled, "the load-driver of the emptiest cluster", harness=True)
 
     def _shortfalls(self, poll: Poll) -> Iterator[Unmet]:
@@ -135,7 +138,7 @@ class Steadiness:
             yield Unmet("the shard reports no shortfalls series", "the shard's log, and its scrapes")
         elif poll.shortfalls > 0 and not self._scarce:
             yield Unmet(
-                f"undersupply: {poll.shortfalls:g} needs stand unmet",
+                f"undersupply: {_shown(poll.shortfalls, 'need')} {noun(poll.shortfalls, 'stands', 'stand')} unmet",
                 "seed against catalog (`scaletest-runner plan` shows both), then the engine",
             )
         elif poll.shortfalls == 0 and self._scarce:
@@ -145,5 +148,11 @@ class Steadiness:
         return (poll.active or 0) >= self._wanted_active and (poll.demand or 0) > 0
 
 
-def _shown(value: float | None) -> str:
-    return "no" if value is None else f"{value:g}"
+def _shown(value: float | None, thing: str = "") -> str:
+    number = "no" if value is None else f"{value:g}"
+    return f"{number} {noun(value or 0, thing)}" if thing else number
+
+
+def _of_some(count: float | None, thing: str) -> str:
+    """Those that were counted, or all of them where nobody could count."""
+    return f"the {thing}s" if count is None else _shown(count, thing)

@@ -206,8 +206,8 @@ class Summary(TypedDict):
     snapshot: dict[str, int]
     """Blocks, series, samples and bytes of the kept Prometheus snapshot; empty if none was kept."""
     verdict: Conclusion
-    """`void`: the harness was overloaded. `incomplete`: the run did not come to its end. Neither says a thing about
-    BigFleet."""
+    """`void`: the harness was overloaded. `incomplete`: the run did not come to its end. `refused`: it was not begun.
+    None of them says a thing about BigFleet."""
     passed: bool
     """Whether every gate passed and nothing else was wrong."""
     exitCode: int

@@ -78,7 +78,6 @@ class Up:
 
     async def _build(self) -> str:
         write_values(self._output / "rendered-values.yaml", self._stage.values)
-        await self._stage.check_chart()
         ground = await self._stage.take_ground()
         return await while_it_stands(ground, self._build_on(ground))
 

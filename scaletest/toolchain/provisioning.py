@@ -107,8 +107,8 @@ def _checked(names: Iterable[str] | None, go_tools: Mapping[str, GoTool]) -> lis
     for name in wanted:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            meant = f"Did you mean {near[0]}? " if near else ""
-            raise UsageError(f"there is no tool {name!r}", f"{meant}The tools are {', '.join(known)}.")
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"there is no tool {name!r}{meant}", f"the tools are {', '.join(known)}")
     return [known[name] for name in wanted]
 
 

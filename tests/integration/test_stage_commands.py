@@ -119,10 +119,11 @@ async def test_runs_stand_side_by_side_on_somebodys_cluster_and_go_one_by_one(ru
     [first] = runs_in(runner)
     assert "1/1" in screen
     assert f"scaletest-runner down {first}" in screen
-    refused = await on_cluster(runner, cluster, "one", code=4)
+    refused = await on_cluster(runner, cluster, "one", code=2)
     assert f"namespace one is occupied by run {first}" in refused
+    assert "removing" not in refused
     assert f"gc --context {await cluster.context()} --run {first}" in refused
-    assert "belongs to no run" in await on_cluster(runner, cluster, "kube-public", code=4)
+    assert "belongs to no run" in await on_cluster(runner, cluster, "kube-public", code=2)
     await on_cluster(runner, cluster, "two")
     [second] = set(runs_in(runner)) - {first}
     assert first in (status := await runner("status"))
@@ -152,9 +153,9 @@ async def test_what_a_killed_runner_left_on_a_cluster_is_named_and_removed(runne
     assert "is under way" in await runner("down", run_id, code=2)
     up.send(signal.SIGKILL)
     await up.end(-signal.SIGKILL)
-    assert f"namespace three is occupied by run {run_id}" in await on_cluster(runner, cluster, "three", code=4)
+    assert f"namespace three is occupied by run {run_id}" in await on_cluster(runner, cluster, "three", code=2)
     await cluster("delete", "namespace", "three")
-    left = await on_cluster(runner, cluster, "three", code=4)
+    left = await on_cluster(runner, cluster, "three", code=2)
     assert f"clusterrole/tiny-three (run {run_id})" in left
     assert run_id in await runner("gc")
     await runner("gc", "--all")
@@ -183,7 +184,7 @@ async def test_a_wrong_value_is_told_before_anything_is_started(runner: Runner) 
     assert "kwok.clusterCount = 'abc' (--set)" in screen
     assert "Traceback" not in screen
     assert runner.hosts() == before
-    assert "clusterCount: abc" in (output / "rendered-values.yaml").read_text()
+    assert not output.exists()
     assert "nothing is up" in await runner("down", code=2)
 
 

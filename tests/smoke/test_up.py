@@ -6,6 +6,8 @@ import json
 import os
 import re
 import ssl
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -127,6 +129,17 @@ def test_prometheus_reaches_every_target(stage: Stage) -> None:
     # shard, provider, coordinator and issuer, and five in each of two clusters
     assert len(found) >= 13
     assert [target for target in found if target[1] != "up"] == []
+
+
+def test_bigfleetctl_asks_the_coordinators_with_what_status_prints(stage: Stage) -> None:
+    [line] = [line for line in asyncio.run(stage.runner("status")).splitlines() if line.startswith("  bigfleet ")]
+    pasted = line.split(maxsplit=1)[1]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    said = subprocess.run(
+        ["sh", "-c", pasted], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "bigfleet-shard-0" in said.stdout
 
 
 def test_no_secret_is_on_a_command_line_or_in_the_results(stage: Stage, commands: Commands) -> None:

@@ -1,10 +1,12 @@
 """Bad input ends in one sentence with a hint and exit code 2, before anything is started."""
 
 import io
+import json
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from scaletest.cli.app import main
 from scaletest.cli.arguments import read_plan
 from scaletest.errors import UsageError
 from scaletest.report.console import Console
+from scaletest.toolchain import Toolchain, ensure
 from tests.unit.plans import smoke_plan
 from tests.unit.test_guard import KUBECONFIG
 
@@ -51,6 +54,9 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["--profile", "smoke", "--set", "shard=3"], "it has values of its own below it"),
         (["--profile", "smoke", "--dry-run", "--set", "shard=3"], "it has values of its own below it"),
         (["--profile", "smoke", "--set", "shard.replicas=[1"], "--set shard.replicas: '[1' cannot be read"),
+        (["--profile", "smoke", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
+        (["--profile", "smoke", "--dry-run", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
+        (["up", "--profile", "smoke", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
         (
             ["--profile", "smoke", "--set", "loadProfile=1", "--set", "loadProfile.target=1"],
             "another --set gives loadProfile the value 1",
@@ -62,7 +68,13 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["plan", "--profile", "smoke", "--seed", "9007199254740992"], "9007199254740991"),
         (["plan", "--profile", "smoke", "--seed", "-1"], "--seed"),
         (["plan", "--profile", "smoke", "--max-cost-usd", "nan"], "--max-cost-usd: nan is not an amount of dollars"),
-        (["plan", "--profile", "smoke", "--output", "yaml"], "none of text, json, values"),
+        (["plan", "--profile", "smoke", "--output", "yaml"], "--output: 'yaml' is not text, json or values"),
+        (["status", "--output", "yaml"], "--output: 'yaml' is not text or json"),
+        (["host", "status", "--output", "yaml"], "--output: 'yaml' is not text or json"),
+        (["tools", "list", "--output", "yaml"], "--output: 'yaml' is not text or json"),
+        (["--profile", "smoke", "--display", "loud"], "--display: 'loud' is not live, plain or json"),
+        (["--seed", "5", "plan", "--profile", "smoke"], "hint: plan takes its flags behind it: plan --seed …"),
+        (["--profile", "smoke", "up"], "--profile stands before up"),
         (["tools", "path", "foo"], "there is no tool 'foo'"),
         (["plan", "--profile", "/bin/true"], "cannot be read as text"),
     ],
@@ -74,6 +86,23 @@ def test_bad_input_is_one_sentence_and_two(
     assert code == 2
     assert sentence in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("group", [(), ("host",), ("tools",)], ids=lambda group: " ".join(group) or "all")
+def test_the_list_of_commands_says_each_in_a_whole_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], group: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, shown = run_cli(monkeypatch, capsys, *group, "--help")
+    assert code == 0
+    commands = shown.partition("Commands:\n")[2].splitlines()
+    assert len(commands) >= 4
+    assert [line for line in commands if not line.endswith(".")] == []
+    assert [line for line in commands if line.endswith("...")] == []
+
+
+def test_help_says_how_to_run_a_profile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "runs a profile: scaletest-runner --profile smoke" in run_cli(monkeypatch, capsys, "--help")[1]
 
 
 def test_a_dry_run_shows_the_whole_plan_and_every_refusal(
@@ -113,6 +142,19 @@ def test_a_dry_run_says_what_a_run_on_a_context_still_lacks(
     assert "the kubeconfig has no 'kind-prod', but kind-dev" in shown
 
 
+def test_a_dry_run_refuses_what_the_chart_would_refuse_at_the_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = run_cli(
+        monkeypatch, capsys, *("--profile", "smoke", "--dry-run", "--max-duration", "1m"),
+        *("--set", "shard.replicas=abc", "--set", "image.pullPolicy=Sometimes"),
+    )  # fmt: skip
+    assert code == 2
+    assert "scale       2 clusters" in shown, "the plan is shown all the same"
+    for reason in ("--max-duration is 1m00s", "- shard.replicas: Invalid type", "- image.pullPolicy: "):
+        assert reason in shown.partition("a run would be refused:")[2], reason
+
+
 def test_a_dry_run_that_nothing_is_said_against_ends_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,17 +163,35 @@ def test_a_dry_run_that_nothing_is_said_against_ends_well(
     assert shown.endswith("a run would start\n")
 
 
-def test_a_plan_with_one_cap_names_the_flags_that_a_run_needs_beside_it(
+@pytest.mark.parametrize("output", ["text", "json", "values"])
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (["--profile", "500k", "--substrate", "example-fat-host"], "hint: --max-duration 5h32m --max-cost-usd 542"),
+        (["--profile", "500k", "--substrate", "example-fat-host", "--max-cost-usd", "600"], "--max-duration 5h32m"),
+        (["--profile", "50k-2shard", "--substrate", "example-fat-host", "--max-duration", "9h"], "would be refused"),
+        (["--profile", "smoke", "--duration", "1s"], "hint: make --duration longer"),
+        (["--profile", "smoke", "--max-duration", "1m"], "hint: --max-duration 37m"),
+    ],
+)
+def test_a_plan_is_shown_and_ends_with_two_whatever_a_run_would_be_refused_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plan: list[str], reason: str, output: str
+) -> None:
+    code, shown = run_cli(monkeypatch, capsys, "plan", *plan, "--output", output)
+    assert code == 2
+    assert {"text": "a run would be refused:", "json": '"refusals": [', "values": "clusterCount:"}[output] in shown
+    assert reason in shown
+
+
+def test_a_plan_that_a_run_would_follow_ends_well(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    large = ("plan", "--profile", "500k", "--substrate", "example-fat-host")
-    assert run_cli(monkeypatch, capsys, *large)[0] == 0, "without caps it is only told what a run would need"
-    code, shown = run_cli(monkeypatch, capsys, *large, "--max-cost-usd", "50")
-    assert code == 2
-    assert "hint: --max-duration 5h32m --max-cost-usd 542" in shown
-    code, shown = run_cli(monkeypatch, capsys, *large, "--max-cost-usd", "600")
-    assert code == 0
-    assert "a run needs --max-duration 5h32m" in shown
+    enough = ("--max-duration", "6h", "--max-cost-usd", "600")
+    large = ("plan", "--profile", "500k", "--substrate", "example-fat-host", *enough)
+    code, shown = run_cli(monkeypatch, capsys, *large)
+    assert (code, shown.splitlines()[-1]) == (0, "a run would start")
+    code, shown = run_cli(monkeypatch, capsys, *large, "--output", "json")
+    assert (code, json.loads(shown)["refusals"]) == (0, [])
 
 
 def test_the_plan_is_seen_before_anybody_is_asked_for_money(
@@ -147,6 +207,28 @@ def test_the_plan_is_seen_before_anybody_is_asked_for_money(
     code, shown = run_cli(monkeypatch, capsys, *large, "--image", "any:1")
     assert code == 2
     assert 0 <= shown.index("scale       200 clusters") < shown.index("Go on? [y/N]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "{here}"],
+        ["replay", "{here}"],
+        ["--profile", "smoke", "--output", "/proc/nope"],
+        ["up", "--profile", "smoke", "--output", "/proc/nope"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_binary_is_built_for_a_folder_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
+) -> None:
+    async def provided(names: Iterable[str] | None = None, **_: object) -> Toolchain:
+        assert names == ["helm"], "that comes with our own packages"
+        return await ensure(names)
+
+    monkeypatch.setattr("scaletest.cli.tools.provide_toolchain", provided)
+    code, _ = run_cli(monkeypatch, capsys, *(argument.format(here=tmp_path) for argument in arguments))
+    assert code == 2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from scaletest.run.gates import Reading, gates_for, judge
 from scaletest.run.judging import Judgement
 from scaletest.run.outcome import Outcome
 from scaletest.run.summary import RunFacts, summarise
-from tests.unit.plans import smoke_plan
+from tests.unit.plans import shipped_plan, smoke_plan
 
 
 def shown(readings: dict[str, Reading], outcome: Outcome, output: Path = Path("results/run")) -> list[str]:
@@ -65,3 +65,11 @@ def test_a_void_verdict_says_what_to_do() -> None:
 
 def test_the_cost_stands_below_the_verdict() -> None:
     assert "cost       nothing" in shown({}, Outcome())
+
+
+def test_a_run_that_was_refused_has_cost_nothing_whatever_it_was_estimated_at() -> None:
+    facts = RunFacts(shipped_plan("50k", "example-fat-host"), "run")
+    assert any(line.startswith("cost       about $") for line in verdict_lines(summarise(facts, Outcome()), "out"))
+    refused = verdict_lines(summarise(facts, Outcome([(2, "namespace mine is occupied by run run-1")])), "out")
+    assert "REFUSED (exit code 2)" in refused
+    assert "cost       nothing" in refused

@@ -88,7 +88,7 @@ def test_of_many_clusters_the_emptiest_are_shown() -> None:
     heard = soaking()
     heard.fleet = FLEET | {"active": {f"kwok-cluster-{n}": float(n) for n in range(41)}}
     shown = screen(heard)
-    assert "the emptiest 3 of 41 clusters; 1 are full" in shown
+    assert "the emptiest 3 of 41 clusters; 1 is full" in shown
     assert "kwok-cluster-40" not in shown
 
 

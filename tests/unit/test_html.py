@@ -57,6 +57,15 @@ def test_the_verdict_comes_first_and_every_gate_follows() -> None:
     assert set(titles) <= set(words)
 
 
+def test_one_of_a_thing_is_called_so() -> None:
+    one = {"totalPods": 1, "kwokClusters": 1, "machinesDemanded": 1, "shards": 1, "hosts": 1}
+    words = page_of(scale=real_summary()["scale"] | one).words
+    assert {"Pod", "cluster", "machine needed", "shard", "1 event"} <= set(words)
+    assert any(", for 1 host and" in word for word in words)
+    several = page_of(scale=real_summary()["scale"] | dict.fromkeys(one, 2)).words
+    assert {"Pods", "clusters", "machines needed", "shards"} <= set(several)
+
+
 def test_nothing_is_fetched_and_nothing_is_executed() -> None:
     page = page_of()
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)

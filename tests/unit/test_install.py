@@ -1,7 +1,10 @@
-"""What an install shows while it waits, and when it stops waiting."""
+"""What keeps an install from beginning, what it shows while it waits, and when it stops waiting."""
 
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pytest
 from kubernetes.client import (
     V1ContainerState,
     V1ContainerStateRunning,
@@ -12,8 +15,58 @@ from kubernetes.client import (
     V1PodCondition,
     V1PodStatus,
 )
+from kubernetes.client.exceptions import ApiException
 
-from scaletest.run.install import hopeless_container, progress_line
+from scaletest.errors import UsageError
+from scaletest.run.hostapi import Holder, RunObjects
+from scaletest.run.install import hopeless_container, prepare_stage, progress_line, refuse_dirty_stage
+
+
+@dataclass
+class Cluster:
+    """Somebody's cluster, as far as one looks before an install."""
+
+    held_by: Holder | None = None
+    found: dict[str, RunObjects] = field(default_factory=dict)
+    namespace: str = "mine"
+
+    async def holder(self) -> Holder | None:
+        return self.held_by
+
+    async def runs(self) -> dict[str, RunObjects]:
+        return self.found
+
+    async def create_namespace(self) -> None:
+        raise ApiException(409, "Conflict")
+
+
+async def refusal(cluster: Cluster) -> UsageError:
+    with pytest.raises(UsageError) as refused:
+        await refuse_dirty_stage(cluster, "gc --context c")  # type: ignore[arg-type]
+    return refused.value
+
+
+async def test_an_occupied_namespace_is_a_wrong_use_that_names_who_has_it() -> None:
+    refused = await refusal(Cluster(Holder("run-1", leaving=False)))
+    assert (refused.exit_code, refused.message) == (2, "namespace mine is occupied by run run-1")
+    assert refused.hint.startswith("gc --context c --run run-1 removes it")
+    assert "--namespace NAME" in refused.hint
+
+
+async def test_so_is_one_that_belongs_to_nobody_or_is_on_its_way_out_or_what_a_former_run_left() -> None:
+    assert "belongs to no run" in (await refusal(Cluster(Holder("", leaving=False)))).message
+    assert "is still being removed" in (await refusal(Cluster(Holder("run-1", leaving=True)))).message
+    left = Cluster(found={"run-1": RunObjects(objects=[("clusterrole", "old")])})
+    assert "clusterrole/old (run run-1)" in (await refusal(left)).message
+
+
+async def test_a_namespace_that_is_free_and_runs_in_others_are_no_obstacle() -> None:
+    await refuse_dirty_stage(Cluster(found={"run-1": RunObjects(["other"])}), "gc")  # type: ignore[arg-type]
+
+
+async def test_whoever_takes_the_namespace_between_our_look_and_our_step_is_told_of_too(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="somebody took namespace mine just before us"):
+        await prepare_stage(Cluster(), "run-2", tmp_path)  # type: ignore[arg-type]
 
 
 def pod(name: str, *, ready: bool = False, restarts: int = 0, waiting: str = "") -> Any:

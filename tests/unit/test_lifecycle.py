@@ -4,6 +4,9 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
+from scaletest.errors import UsageError
 from scaletest.model.reading import PROJECT
 from scaletest.run.guard import Caps
 from scaletest.run.journal import Event, Journal
@@ -14,12 +17,18 @@ from scaletest.run.stage import StageOptions
 from tests.unit.plans import smoke_plan
 
 
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple[Outcome, list[Event]]:
-    """Run without any binaries, so that Helm is the first thing missing."""
+    """Run on a context without any binaries, so that kubectl is the first thing missing."""
     events: list[Event] = []
     journal = Journal(output / "events.jsonl", events.append)
     nothing = output / "no-such-place"
-    stage = StageOptions(run_id="run", chart=PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm")
+    stage = StageOptions("run", PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm", context="nowhere")
     run = kind(smoke_plan(), RunOptions(output, stage, Caps(cap_seconds, 50)), journal)
     try:
         return asyncio.run(run.execute()), events
@@ -27,14 +36,15 @@ def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple
         journal.close()
 
 
-def test_a_failed_install_keeps_what_is_known(tmp_path: Path) -> None:
+def test_a_failed_install_keeps_what_is_known_and_no_notes(tmp_path: Path, state: Path) -> None:
     outcome, events = ended(tmp_path)
     assert (outcome.exit_code, outcome.verdict) == (4, "incomplete")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["failures"][0]["exitCode"] == 4
-    assert "Helm" in summary["failure"] or "helm" in summary["failure"]
+    assert "kubectl" in summary["failure"]
     assert {path.name for path in tmp_path.iterdir()} >= {"plan.json", "junit.xml", "report.html", "events.jsonl"}
     assert events[-1].message == "nothing is left behind"
+    assert not list(state.glob("*/stages/*"))
 
 
 def test_a_summary_that_cannot_be_written_is_said_and_the_teardown_follows(tmp_path: Path) -> None:
@@ -76,3 +86,16 @@ def test_a_time_out_of_something_else_is_not_the_cap(tmp_path: Path) -> None:
 def test_a_fleet_that_never_settled_has_no_ramp(tmp_path: Path) -> None:
     ended(tmp_path)
     assert json.loads((tmp_path / "summary.json").read_text())["ramp"] == {"seconds": 0.0, "podsPerSec": 0.0}
+
+
+def test_a_run_that_is_refused_removes_nothing_because_it_has_started_nothing(tmp_path: Path) -> None:
+    class Refused(Run):
+        async def _steps(self) -> Soaked:
+            raise UsageError("namespace mine is occupied by run run-1", hint="--namespace NAME takes another one")
+
+    outcome, events = ended(tmp_path, Refused)
+    assert (outcome.exit_code, outcome.verdict) == (2, "refused")
+    assert [(event.phase, event.message) for event in events] == [
+        ("failed", "namespace mine is occupied by run run-1"),
+        ("teardown", "nothing is left behind"),
+    ]

@@ -15,7 +15,7 @@ from scaletest.model.profile import Profile
 from scaletest.model.substrate import Host, Substrate
 from scaletest.run.guard import DEFAULT_CAPS
 from scaletest.run.preflight import refusals_of_run, refuse_the_impossible, warnings_of
-from tests.unit.plans import LAPTOP, smoke_plan
+from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
 from tests.unit.test_draw import archetype
 from tests.unit.test_plan import changed
 
@@ -152,6 +152,27 @@ def test_this_machine_must_have_the_memory() -> None:
     small = Host(v_cpu=2, memory_gi_b=2)
     made = make_plan(plan.profile, "mine", plan.catalog, plan.substrate, "embedded", this_host=small, soak_seconds=60)
     assert "GiB are needed at once, this machine has 2 GiB" in refusal(made).message
+
+
+def test_more_pods_on_a_core_than_a_run_was_seen_to_pass_with_are_a_warning_and_no_refusal() -> None:
+    large = shipped_plan("dev-500")
+    (warning,) = warnings_of(large)
+    assert warning.startswith("50,000 Pods on 2 cores are 25,000 a core; 2,500 a core have passed")
+    assert "docs/results.md" in warning
+    assert refusals_of_run(large, DEFAULT_CAPS) == []
+    assert list(warnings_of(shipped_plan("dev-50"))) == [], "that is what was measured"
+
+
+def test_cores_are_only_counted_where_all_of_a_run_shares_them() -> None:
+    plan, kind = shipped_plan("dev-500"), shipped_plan("dev-500", "example-kind-laptop")
+    roomy = Host(v_cpu=20, memory_gi_b=24)
+    made = make_plan(plan.profile, "mine", plan.catalog, plan.substrate, "embedded", this_host=roomy)
+    assert list(warnings_of(made)) == []
+    single = make_plan(
+        plan.profile, "mine", plan.catalog, plan.substrate, "embedded", this_host=Host(v_cpu=1, memory_gi_b=24)
+    )
+    assert any(line.startswith("50,000 Pods on 1 core are 50,000 a core") for line in warnings_of(single))
+    assert list(warnings_of(kind)) == []
 
 
 def test_what_is_not_built_yet_can_be_planned_but_not_run() -> None:

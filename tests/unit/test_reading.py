@@ -449,7 +449,7 @@ def test_a_name_that_is_not_there(name: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_profile(name)
     assert sentence in caught.value.message
-    assert "smoke" in caught.value.hint
+    assert "`scaletest-runner profiles` lists what ships" in caught.value.hint
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scaletest.run.gates import Reading, gates_for, judge, restart_gate
 from scaletest.run.inputs import inputs_document, plan_of, read_inputs
 from scaletest.run.judging import Judgement, Soaked, SoakWindow
 from scaletest.run.outcome import Outcome
-from scaletest.run.recheck import changes_between, recheck, soaked_of
+from scaletest.run.recheck import Evidence, changes_between, soaked_of
 from scaletest.run.selfcheck import CheckRecord, Strain
 from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import shipped_plan, smoke_plan
@@ -109,11 +109,16 @@ def test_a_moved_bar_and_a_new_gate_are_said() -> None:
     ],
     ids=str,
 )
-async def test_a_summary_that_somebody_has_edited_is_refused_in_a_sentence(
-    edit: dict[str, object], tmp_path: Path
-) -> None:
+def test_a_summary_that_somebody_has_edited_is_refused_in_a_sentence(edit: dict[str, object], tmp_path: Path) -> None:
     plan = smoke_plan()
     write_json(tmp_path / "summary.json", summary_of(judged()) | edit)
     write_json(tmp_path / "plan.json", {"inputs": inputs_document(plan)})
     with pytest.raises(UsageError, match=r"summary\.json is not as a run writes it"):
-        await recheck(tmp_path, tmp_path / "no prometheus")
+        Evidence.read(tmp_path)
+
+
+def test_a_folder_that_lost_its_snapshot_is_refused_too(tmp_path: Path) -> None:
+    write_json(tmp_path / "summary.json", summary_of(judged()))
+    write_json(tmp_path / "plan.json", {"inputs": inputs_document(smoke_plan())})
+    with pytest.raises(UsageError, match=r"holds no prometheus-snapshot\.tar\.gz"):
+        Evidence.read(tmp_path)

@@ -11,7 +11,7 @@ from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.judging import SoakWindow
 from scaletest.run.prometheus import Prometheus, Sample
-from scaletest.run.soak import Soak
+from scaletest.run.soak import Soak, soak_figures
 from tests.unit.plans import smoke_plan
 
 
@@ -74,3 +74,10 @@ def test_where_only_prometheus_ended_nobody_failed_but_nothing_is_known_either(j
     assert soaked.restarts.problem == "prometheus-0/prometheus ended and came back (1×)"
     both = soak(0.2, journal)._soaked(SoakWindow(0.0, 60.0), before, {"shard-0/shard": 1, "prometheus-0/prometheus": 1})
     assert both.restarts.value == 2
+
+
+def test_the_fleets_line_counts_one_as_one() -> None:
+    one = {"lost": 1.0, "bound": 1.0, "shortfalls": 1.0}
+    assert soak_figures(one, 80) == "1 machine lost · 1 Pod bound (target 80) · 1 shortfall"
+    none = {"lost": None, "bound": 80.0, "shortfalls": 0.0}
+    assert soak_figures(none, 80) == "0 machines lost · 80 Pods bound (target 80) · 0 shortfalls"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
-from scaletest.cli.stage import stage_lines
+from scaletest.cli.standing import stage_document, stage_lines
 from scaletest.cluster.fleet import render_fleet
 from scaletest.model.loadprofile import LoadProfile, Seeding
 from scaletest.run import interrupts as module
@@ -49,22 +49,30 @@ def test_without_pods_no_cluster_holds_a_machine_but_some_can_be_bought() -> Non
     assert not any("cluster" in entry for entry in drawn)
 
 
-def lines_of(host_id: str, *pods: str) -> str:
-    """What a person reads about a stage with these pods."""
-    labels = {"app.kubernetes.io/component": "kwok-cluster"}
+COMPONENTS = {"kwok-cluster": "kwok-cluster", "bigfleet-coordinator": "coordinator"}
+
+
+def standing(host_id: str, *pods: str, identity: str = "identity") -> Standing:
+    """A stage with these pods, at 10.0.0.7 and further."""
     found = [
         V1Pod(
-            metadata=V1ObjectMeta(name=name, labels=labels if name.startswith("kwok") else {}),
-            status=V1PodStatus(pod_ip="10.0.0.7"),
+            metadata=V1ObjectMeta(
+                name=name, labels={"app.kubernetes.io/component": COMPONENTS.get(name.rpartition("-")[0], "")}
+            ),
+            status=V1PodStatus(pod_ip=f"10.0.0.{number}"),
         )
-        for name in pods
+        for number, name in enumerate(pods, 7)
     ]
-    standing = Standing(host_id, "run", "here", time.time(), None, "ns", Path("kubeconfig"), Path("identity"), found)
-    return "\n".join(stage_lines(standing))
+    return Standing(host_id, "run", "here", time.time(), None, "ns", Path("kubeconfig"), Path(identity), found)
+
+
+def lines_of(host_id: str, *pods: str) -> str:
+    """What a person reads about a stage with these pods."""
+    return "\n".join(stage_lines(standing(host_id, *pods)))
 
 
 def test_how_to_ask_prometheus_is_told_only_where_there_is_one() -> None:
-    assert "https://10.0.0.7:9090" in lines_of("h1", "kwok-cluster-0", "prometheus-0")
+    assert "https://10.0.0.8:9090" in lines_of("h1", "kwok-cluster-0", "prometheus-0")
     assert "port-forward prometheus-0" in lines_of("", "kwok-cluster-0", "prometheus-0")
     for host_id in ("h1", ""):
         assert "metrics" not in lines_of(host_id, "kwok-cluster-0")
@@ -73,8 +81,39 @@ def test_how_to_ask_prometheus_is_told_only_where_there_is_one() -> None:
 def test_what_can_be_asked_of_bigfleet_and_done_to_its_machines_is_told_where_it_can_be_reached() -> None:
     told = lines_of("h1", "bigfleet-shard-0", "bigfleet-provider-0")
     assert "bigfleetctl why --cluster kwok-cluster-0 --shard-addr 10.0.0.7:7780 --tls-dir identity" in told
-    assert "bigfleet faults --target 10.0.0.7:7800 --tls-dir identity --strike vanish" in told
-    assert "10.0.0.7" not in lines_of("", "bigfleet-shard-0", "bigfleet-provider-0")
+    assert "bigfleet faults --target 10.0.0.8:7800 --tls-dir identity --strike vanish" in told
+    assert "10.0.0." not in lines_of("", "bigfleet-shard-0", "bigfleet-provider-0")
+
+
+def test_bigfleetctl_is_pointed_at_every_coordinator_with_the_credentials_that_they_want() -> None:
+    told = lines_of("h1", "bigfleet-coordinator-0", "bigfleet-coordinator-1")
+    assert "export BIGFLEET_COORDINATOR=10.0.0.7:7790,10.0.0.8:7790 BIGFLEET_TLS_DIR=identity; " in told
+    assert "bigfleetctl get shards" in told
+    assert "BIGFLEET_TLS_DIR='a place';" in "\n".join(
+        stage_lines(standing("h1", "bigfleet-coordinator-0", identity="a place"))
+    )
+    assert "BIGFLEET_COORDINATOR" not in lines_of("h1", "bigfleet-shard-0"), "it may be switched off"
+    document = stage_document(standing("h1", "bigfleet-coordinator-0"))
+    assert (document["coordinators"], document["tlsDir"]) == (["10.0.0.7:7790"], "identity")
+
+
+def test_where_nobody_reaches_a_coordinator_from_outside_the_credentials_are_named_all_the_same() -> None:
+    told = lines_of("", "bigfleet-coordinator-0")
+    assert "it answers inside of the cluster only; bigfleetctl --tls-dir identity" in told
+    assert "10.0.0." not in told
+
+
+def test_commands_are_told_so_that_they_can_be_pasted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "bigfleetctl").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "   bigfleetctl why" in lines_of("h1", "bigfleet-shard-0").replace("pending", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    told = lines_of("h1", "bigfleet-shard-0")
+    assert f"{tmp_path}/bigfleetctl why" in told
+    assert "$(scaletest-runner tools path kubectl) -n ns get pods" in told
+    monkeypatch.chdir(tmp_path.parent)
+    assert f" {tmp_path.name}/bigfleetctl why" in lines_of("h1", "bigfleet-shard-0")
 
 
 class Clock:

@@ -122,7 +122,7 @@ async def test_helm_is_the_plain_executable_that_pip_installed_even_if_that_is_o
 async def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(UsageError, match="there is no tool 'kubctl'") as raised:
         await ensure(["kubctl"])
-    assert "Did you mean kubectl?" in raised.value.hint
+    assert "did you mean kubectl?" in raised.value.message
 
 
 async def test_a_tool_that_was_not_asked_for_has_no_path(environ: dict[str, str]) -> None:

@@ -1,0 +1,65 @@
+"""--set: Helm values that a user chooses, and whether the chart takes them; told before anything is started."""
+
+from pathlib import Path
+from typing import Any
+
+from scaletest.errors import UsageError
+
+
+def refuse_wrong_values(chart: Path, values: dict[str, Any], chosen: dict[str, Any], namespace: str) -> None:
+    """Render the chart as an install would, which needs no cluster; raises UsageError for a value that it refuses."""
+    import asyncio
+
+    from scaletest.cli.tools import provide_toolchain
+    from scaletest.run.stage import check_chart
+
+    async def render() -> None:
+        toolchain = await provide_toolchain(["helm"])
+        await check_chart(toolchain.path("helm"), chart, values, chosen, namespace)
+
+    asyncio.run(render())
+
+
+def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
+    """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
+    import yaml
+
+    overrides: dict[str, Any] = {}
+    for pair in sets:
+        path, equals, value = pair.partition("=")
+        if not equals or not path:
+            raise UsageError(f"--set {pair!r} is not KEY=VALUE")
+        default = _default_of(path, chart)
+        try:
+            read = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UsageError(f"--set {path}: {value!r} cannot be read: {' '.join(str(error).split())}") from error
+        if isinstance(default, dict) and default and not isinstance(read, dict):
+            raise UsageError(f"--set {path}: it has values of its own below it", hint=f"try {path}.{min(default)}")
+        _put(overrides, path, read)
+    return overrides
+
+
+def _put(overrides: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    at = overrides
+    for parent in parents:
+        at = at.setdefault(parent, {})
+        if not isinstance(at, dict):
+            raise UsageError(f"--set {path}: another --set gives {parent} the value {at!r}, which has nothing below it")
+    if isinstance(at.get(last), dict) and not isinstance(value, dict):
+        raise UsageError(f"--set {path}: another --set gives a value below {last}")
+    at[last] = value
+
+
+def _default_of(path: str, chart: Path) -> Any:
+    """What the chart has there. A Helm value that no template reads would be ignored in silence: it is refused."""
+    import yaml
+
+    values = chart / "values.yaml"
+    at: Any = yaml.safe_load(values.read_text()) if values.exists() else {}
+    for part in path.split("."):
+        if not isinstance(at, dict) or (at and part not in at):
+            raise UsageError(f"--set {path}: the chart has no such value", hint="chart/values.yaml lists them")
+        at = at.get(part, {})
+    return at
