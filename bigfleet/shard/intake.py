@@ -14,7 +14,7 @@ from bigfleet.shard.convert import BadRollup, merged, needs_from_wire
 from bigfleet.shard.frames import Rollup
 from bigfleet.shard.limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.needs import NeedsTable, Verdict
+from bigfleet.shard.needs import UNCHANGED, NeedsTable, Verdict
 
 # If more rows are new they are read in a thread; for fewer the way there costs more than the reading.
 _INLINE_ROWS = 100
@@ -43,6 +43,7 @@ class Intake:
         self._needs = needs
         self._metrics = metrics
         self._clock = clock
+        self._unchanged = metrics.rollups.labels(UNCHANGED.outcome)
         self._vocabulary = Vocabulary()
         self._accepted: dict[str, _Accepted] = {}
 
@@ -58,18 +59,26 @@ class Intake:
         except DecodeError as error:
             raise Malformed(f"the request cannot be read: {error}") from error
 
+    def repeats(self, cluster: str, rollup: Rollup) -> bool:
+        """Whether it is what the cluster's demand is from; if so, nothing is left to do but to say so."""
+        if rollup.needs != self._accepted.get(cluster, _NOTHING).needs:
+            return False
+        if self._needs.repeat(cluster):
+            self._metrics.rollup_quarantined.labels(cluster).set(0)
+        self._unchanged.inc()
+        return True
+
     async def take(self, cluster: str, rollup: Rollup) -> Verdict | None:
         """What became of it; None if it was rejected. It must have been checked."""
-        if rollup.needs == self._accepted.get(cluster, _NOTHING).needs:
-            verdict = self._needs.repeat(cluster)
-        else:
-            try:
-                verdict = await self._replace(cluster, rollup)
-            except (BadRollup, ValueError) as error:
-                self._metrics.rollups.labels("rejected").inc()
-                self._metrics.rollups_rejected.labels(cluster).inc()
-                log.error("roll-up rejected", cluster=cluster, error=str(error))
-                return None
+        if self.repeats(cluster, rollup):
+            return UNCHANGED
+        try:
+            verdict = await self._replace(cluster, rollup)
+        except (BadRollup, ValueError) as error:
+            self._metrics.rollups.labels("rejected").inc()
+            self._metrics.rollups_rejected.labels(cluster).inc()
+            log.error("roll-up rejected", cluster=cluster, error=str(error))
+            return None
         self._metrics.rollup_quarantined.labels(cluster).set(verdict.held)
         self._metrics.rollups.labels(verdict.outcome).inc()
         if not verdict.accepted:

@@ -29,6 +29,9 @@ class Verdict:
         return "changed" if self.changed else "unchanged" if self.accepted else "held"
 
 
+UNCHANGED = Verdict(accepted=True, changed=False, held=0)
+
+
 def _as_known(need: Need, known: Need | None, now: float) -> Need:
     """The need with its arrival: the very object that is known if it asks for the same."""
     if known is None:
@@ -87,10 +90,9 @@ class NeedsTable:
             self._unheard[cluster] = None
         return Verdict(accepted=True, changed=changed, held=0)
 
-    def repeat(self, cluster: str) -> Verdict:
-        """The cluster says again what its demand is from."""
-        self._held.pop(cluster, None)
-        return Verdict(accepted=True, changed=False, held=0)
+    def repeat(self, cluster: str) -> bool:
+        """The cluster says again what its demand is from; whether that ends a doubt."""
+        return self._held.pop(cluster, None) is not None
 
     def first_machine(self, cluster: str, fingerprint: str) -> float | None:
         """A machine came up for this demand: when the demand was first seen, told once only."""
