@@ -86,16 +86,18 @@ class Intake:
         return verdict
 
     async def _replace(self, cluster: str, rollup: Rollup) -> Verdict:
-        known = self._accepted.get(cluster, _NOTHING).by_row
-        fresh = sum(row not in known for row in rollup.rows)
-        if fresh <= _INLINE_ROWS:
-            needs = needs_from_wire(cluster, rollup.rows, known)
+        rows, known = rollup.rows, self._accepted.get(cluster, _NOTHING).by_row
+        fresh = [number for number, row in enumerate(rows) if row not in known]
+        if len(fresh) <= _INLINE_ROWS:
+            needs = needs_from_wire(cluster, rows, known)
         else:
-            needs = await asyncio.to_thread(needs_from_wire, cluster, rollup.rows, known)
-        by_row = dict(zip(rollup.rows, needs, strict=True))
-        names = {name for row, need in by_row.items() if row not in known for name in (*need.aggregate, *need.min_unit)}
-        self._vocabulary.check(cluster, names)
+            needs = await asyncio.to_thread(needs_from_wire, cluster, rows, known)
+        vectors = (vector for number in fresh for vector in (needs[number].aggregate, needs[number].min_unit))
+        self._vocabulary.check(cluster, {name for vector in vectors for name in vector})
         verdict = self._needs.replace(cluster, merged(needs), self._clock())
         if verdict.accepted:
+            # With the table's own needs it sees at a glance what is the same again; merged rows are none of its own.
+            kept = self._needs.of(cluster)
+            by_row = dict(zip(rows, kept if len(kept) == len(rows) else needs, strict=True))
             self._accepted[cluster] = _Accepted(rollup.needs, by_row)
         return verdict

@@ -93,7 +93,7 @@ class Conversation:
 
     def amounts(self) -> set[int]:
         """Milli-cores that the demand asks for, each row."""
-        return {need.aggregate["cpu"] for _, needs in self.needs.unheard() for need in needs}
+        return {need.aggregate["cpu"] for news in self.needs.unheard() for need in news.needs}
 
 
 @pytest.mark.parametrize("rows", [SMALL, LARGE], ids=["read at once", "read in a thread"])
