@@ -1,8 +1,9 @@
 """One cluster's needs in columns, and how they are arranged once it is known which gangs fold (spec/engine.md §3.8)."""
 
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,12 @@ class Arrangement:
         """(fingerprint, group)."""
         return self.block.fingerprint(self, row), self.block.group(self, row)
 
+    def amended(self, block: "Block", places: Longs, wants: Longs, pods: Longs) -> "Arrangement":
+        """The same rows in the same order, but in these places they ask for these amounts."""
+        every_want, every_unit, every_pod = self.wants.copy(), self.units.copy(), self.pods.copy()
+        every_want[places], every_unit[places], every_pod[places] = wants, _of_use(pods, wants), pods
+        return replace(self, block=block, wants=every_want, units=every_unit, pods=every_pod)
+
 
 class Block:
     """A roll-up in columns: as it was sent, and the folded needs that its gangs may become."""
@@ -64,15 +71,16 @@ class Block:
         self._profiles = profiles
         self._groups = groups
         count, width = len(needs), dimensions.width
-        # Needs whose vectors have entries that ask for nothing: these can't be made again from the columns.
-        self._odd: dict[int, Need] = {}
         self._aggregates: Longs = np.zeros((count, width), np.int64)
         self._min_units: Longs = np.zeros((count, width), np.int64)
+        # Needs whose vectors have entries that ask for nothing: these can't be made again from the columns.
+        self._odd: dict[int, Need] = {}
         self._profile_of: Ints = np.zeros(count, np.int32)
         self._group_of: Ints = np.zeros(count, np.int32)
         self._arrivals: Floats = np.zeros(count)
         if needs:
-            self._write_vectors(needs)
+            self._aggregates, self._min_units, odd = self._written(needs)
+            self._odd = {index: needs[index] for index in odd}
             self._profile_of[:] = [profiles.number(need.profile.fingerprint) for need in needs]
             self._group_of[:] = [groups.hold(need.group) for need in needs]
             self._arrivals[:] = [need.arrival for need in needs]
@@ -80,12 +88,10 @@ class Block:
         self._arena = groups.arena
         self._offsets = array("I", (groups.offsets[group] for group in self._group_of.tolist()))
         self._lengths = array("I", (groups.lengths[group] for group in self._group_of.tolist()))
-        np.maximum(self._aggregates, 0, out=self._aggregates)
-        np.maximum(self._min_units, 0, out=self._min_units)
         self._classify()
 
-    def _write_vectors(self, needs: Sequence[Need]) -> None:
-        """Rows often share their vectors: each is written once."""
+    def _written(self, needs: Sequence[Need]) -> tuple[Longs, Longs, list[int]]:
+        """Aggregates, min_units, which needs are odd. Rows often share their vectors: each is written once."""
         numbers: dict[int, int] = {}
         vectors: list[Vector] = []
         which: list[int] = []
@@ -95,13 +101,48 @@ class Block:
                 if number == len(vectors):
                     vectors.append(vector)
                 which.append(number)
-        aggregates, min_units = np.array(which[::2]), np.array(which[1::2])
+        aggregates, min_units = np.array(which[::2], np.int64), np.array(which[1::2], np.int64)
         written: Longs = np.zeros((len(vectors), self._dimensions.width), np.int64)
         for number, vector in enumerate(vectors):
             self._dimensions.write(vector, written[number])
-        self._aggregates, self._min_units = written[aggregates], written[min_units]
+        np.maximum(written, 0, out=written)
         odd = np.array([not _plain(vector) for vector in vectors], np.bool_)
-        self._odd = {index: needs[index] for index in np.flatnonzero(odd[aggregates] | odd[min_units]).tolist()}
+        return written[aggregates], written[min_units], np.flatnonzero(odd[aggregates] | odd[min_units]).tolist()
+
+    def amended(self, needs: Sequence[Need], rows: Collection[int]) -> "Block | None":
+        """The block in the place of this one if only plain needs in these rows ask for other amounts; None otherwise.
+
+        Amounts change neither the order nor how gangs fold. This block is not to be released then.
+        """
+        if len(needs) != self.raw or not all(self._differs_in_amounts_only(row, needs[row]) for row in rows):
+            return None
+        where = np.fromiter(rows, np.int64, len(rows))
+        news = [needs[row] for row in rows]
+        aggregates, min_units, odd = self._written(news)
+        block = copy(self)
+        block._aggregates, block._min_units = self._aggregates.copy(), self._min_units.copy()
+        block._aggregates[where], block._min_units[where] = aggregates, min_units
+        block._odd = {row: need for row, need in self._odd.items() if row not in rows}
+        block._odd.update((int(where[index]), news[index]) for index in odd)
+        block._arranged = {}
+        key = self._folds.tobytes()
+        if key in self._arranged:
+            arrangement = self._arranged[key]
+            amended: NDArray[np.bool_] = np.zeros(self.raw + len(self._members), np.bool_)
+            amended[where] = True
+            places = np.flatnonzero(amended[arrangement.which])
+            which = arrangement.which[places]
+            wants, pods = block._aggregates[which], block._min_units[which]
+            block._arranged[key] = arrangement.amended(block, places, wants, pods)
+        return block
+
+    def _differs_in_amounts_only(self, row: int, need: Need) -> bool:
+        return (
+            self._class_of[row] < 0
+            and need.arrival == self._arrivals[row]
+            and need.profile.fingerprint == self._profiles.fingerprints[self._profile_of[row]]
+            and need.group == self._groups.text(self._group_of[row])
+        )
 
     def _classify(self) -> None:
         """Gangs that ask for the same are of one class; classes that fold to the same need share it."""
@@ -191,7 +232,7 @@ class Block:
         priorities = self._profiles.priorities[profiles]
         order = np.lexsort((which, self._group_ranks(groups), self._profile_ranks(profiles), arrived, -priorities))
         pods = np.ascontiguousarray(units[order])
-        units = np.where(units > 0, units, wants > 0).astype(np.int64)
+        units = _of_use(units, wants)
         profiles, groups = profiles[order].astype(np.int32), groups[order].astype(np.int32)
         own_keys, own_of = np.unique(profiles.astype(np.int64) << 32 | groups, return_inverse=True)
         return Arrangement(
@@ -249,6 +290,11 @@ class Block:
         count = int(arrangement.folded[row])
         total = {name: amount * count for name, amount in one.items()}
         return Need(self.cluster, profile, total, one, "", float(arrangement.arrivals[row]))
+
+
+def _of_use(units: Longs, wants: Longs) -> Longs:
+    """What a machine must offer: the largest Pod, and something of all that is wanted."""
+    return np.where(units > 0, units, wants > 0).astype(np.int64)
 
 
 def _plain(vector: ReadVector) -> bool:

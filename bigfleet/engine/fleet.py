@@ -1,7 +1,7 @@
 """The fleet: machines and needs in columns, with indexes kept up to date by every change."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -398,24 +398,33 @@ class Fleet:
 
     # --- needs --------------------------------------------------------------------------------------------------
 
-    def replace_needs(self, cluster: str, needs: Sequence[Need]) -> None:
-        """A whole roll-up, even an empty one: from then on the cluster has reported."""
+    def replace_needs(self, cluster: str, needs: Sequence[Need], rows: Collection[int] | None = None) -> None:
+        """A whole roll-up, even an empty one: from then on the cluster has reported.
+
+        `rows`, if given, are all in which it differs from the cluster's last one: the others are not looked at again.
+        """
+        number = self._cluster(cluster)
+        before = self.blocks.get(number)
+        if before is None:
+            rows = None
+        looked_at = needs if rows is None else [needs[row] for row in rows]
         # Rows often share their profile and their vectors: each is looked at once.
-        profiles = {id(need.profile): need.profile for need in needs}.values()
+        profiles = {id(need.profile): need.profile for need in looked_at}.values()
         self._refer({key for profile in profiles for key in keys_of(profile)})
-        vectors = {id(vector): vector for need in needs for vector in (need.aggregate, need.min_unit)}
+        vectors = {id(vector): vector for need in looked_at for vector in (need.aggregate, need.min_unit)}
         self._admit(vectors.values())
         for profile in profiles:
             if not self.profiles.is_known(profile.fingerprint):
-                number = self.profiles.learn(profile)
-                for learned in {number, self.profiles.plain[number]}:
-                    self._reorder_creating(learned)
-        number = self._cluster(cluster)
-        before = self.blocks.get(number)
-        block = self.blocks[number] = Block(cluster, needs, self.dimensions, self.profiles, self.groups)
-        if before is not None:
-            block.expect(before)
-            before.release(self.groups)
+                learnt = self.profiles.learn(profile)
+                for each in {learnt, self.profiles.plain[learnt]}:
+                    self._reorder_creating(each)
+        block = None if before is None or rows is None else before.amended(needs, rows)
+        if block is None:
+            block = Block(cluster, needs, self.dimensions, self.profiles, self.groups)
+            if before is not None:
+                block.expect(before)
+                before.release(self.groups)
+        self.blocks[number] = block
         self.change += 1
         self.needs_changed[number] = self.change
 

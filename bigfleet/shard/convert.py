@@ -1,7 +1,7 @@
 """Between the wire's messages and the core's types. Bad demand is refused whole, bad metadata skipped."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -76,9 +76,12 @@ def needs_from_wire(cluster: str, rows: Sequence[bytes], known: Mapping[bytes, N
     return needs
 
 
-def merged(needs: Iterable[Need]) -> list[Need]:
+def merged(needs: Collection[Need]) -> list[Need]:
     """Rows of one profile and gang are one need."""
-    distinct: dict[tuple[str, str], Need] = {}
+    distinct = {(need.profile.fingerprint, need.group): need for need in needs}
+    if len(distinct) == len(needs):
+        return list(needs)
+    distinct.clear()
     for need in needs:
         key = need.profile.fingerprint, need.group
         twin = distinct.get(key)

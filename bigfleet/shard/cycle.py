@@ -153,8 +153,8 @@ class Cycles:
         self._cycle += 1
         self._executor.give_up_overdue()
         machines = self._inventory.machines
-        for cluster, needs in self._needs.unheard():
-            machines.fleet.replace_needs(cluster, needs)
+        for news in self._needs.unheard():
+            machines.fleet.replace_needs(*news)
             await asyncio.sleep(0)
         disguises = Disguises(machines)
         self._holds.shape_view(disguises)

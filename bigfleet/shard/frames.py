@@ -91,7 +91,11 @@ def _split(needs: bytes) -> list[bytes] | None:
             length = needs[place + 1]
             place += 2
             if length > 127:
-                length, place = _varint(needs, place - 1)
+                if needs[place] < 128:  # as of most rows
+                    length += (needs[place] - 1) << 7
+                    place += 1
+                else:
+                    length, place = _varint(needs, place - 1)
             rows.append(needs[place : place + length])
             place += length
     except IndexError:

@@ -14,7 +14,7 @@ from bigfleet.shard.convert import BadRollup, merged, needs_from_wire
 from bigfleet.shard.frames import Rollup
 from bigfleet.shard.limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.needs import NeedsTable, Verdict
+from bigfleet.shard.needs import UNCHANGED, NeedsTable, Verdict
 
 # If more rows are new they are read in a thread; for fewer the way there costs more than the reading.
 _INLINE_ROWS = 100
@@ -43,6 +43,7 @@ class Intake:
         self._needs = needs
         self._metrics = metrics
         self._clock = clock
+        self._unchanged = metrics.rollups.labels(UNCHANGED.outcome)
         self._vocabulary = Vocabulary()
         self._accepted: dict[str, _Accepted] = {}
 
@@ -58,18 +59,26 @@ class Intake:
         except DecodeError as error:
             raise Malformed(f"the request cannot be read: {error}") from error
 
+    def repeats(self, cluster: str, rollup: Rollup) -> bool:
+        """Whether it is what the cluster's demand is from; if so, nothing is left to do but to say so."""
+        if rollup.needs != self._accepted.get(cluster, _NOTHING).needs:
+            return False
+        if self._needs.repeat(cluster):
+            self._metrics.rollup_quarantined.labels(cluster).set(0)
+        self._unchanged.inc()
+        return True
+
     async def take(self, cluster: str, rollup: Rollup) -> Verdict | None:
         """What became of it; None if it was rejected. It must have been checked."""
-        if rollup.needs == self._accepted.get(cluster, _NOTHING).needs:
-            verdict = self._needs.repeat(cluster)
-        else:
-            try:
-                verdict = await self._replace(cluster, rollup)
-            except (BadRollup, ValueError) as error:
-                self._metrics.rollups.labels("rejected").inc()
-                self._metrics.rollups_rejected.labels(cluster).inc()
-                log.error("roll-up rejected", cluster=cluster, error=str(error))
-                return None
+        if self.repeats(cluster, rollup):
+            return UNCHANGED
+        try:
+            verdict = await self._replace(cluster, rollup)
+        except (BadRollup, ValueError) as error:
+            self._metrics.rollups.labels("rejected").inc()
+            self._metrics.rollups_rejected.labels(cluster).inc()
+            log.error("roll-up rejected", cluster=cluster, error=str(error))
+            return None
         self._metrics.rollup_quarantined.labels(cluster).set(verdict.held)
         self._metrics.rollups.labels(verdict.outcome).inc()
         if not verdict.accepted:
@@ -77,16 +86,18 @@ class Intake:
         return verdict
 
     async def _replace(self, cluster: str, rollup: Rollup) -> Verdict:
-        known = self._accepted.get(cluster, _NOTHING).by_row
-        fresh = sum(row not in known for row in rollup.rows)
-        if fresh <= _INLINE_ROWS:
-            needs = needs_from_wire(cluster, rollup.rows, known)
+        rows, known = rollup.rows, self._accepted.get(cluster, _NOTHING).by_row
+        fresh = [number for number, row in enumerate(rows) if row not in known]
+        if len(fresh) <= _INLINE_ROWS:
+            needs = needs_from_wire(cluster, rows, known)
         else:
-            needs = await asyncio.to_thread(needs_from_wire, cluster, rollup.rows, known)
-        by_row = dict(zip(rollup.rows, needs, strict=True))
-        names = {name for row, need in by_row.items() if row not in known for name in (*need.aggregate, *need.min_unit)}
-        self._vocabulary.check(cluster, names)
+            needs = await asyncio.to_thread(needs_from_wire, cluster, rows, known)
+        vectors = (vector for number in fresh for vector in (needs[number].aggregate, needs[number].min_unit))
+        self._vocabulary.check(cluster, {name for vector in vectors for name in vector})
         verdict = self._needs.replace(cluster, merged(needs), self._clock())
         if verdict.accepted:
+            # With the table's own needs it sees at a glance what is the same again; merged rows are none of its own.
+            kept = self._needs.of(cluster)
+            by_row = dict(zip(rows, kept if len(kept) == len(rows) else needs, strict=True))
             self._accepted[cluster] = _Accepted(rollup.needs, by_row)
         return verdict

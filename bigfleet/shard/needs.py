@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from operator import is_not
+from typing import NamedTuple
 
 from bigfleet.core.needs import Need
 
@@ -29,6 +31,21 @@ class Verdict:
         return "changed" if self.changed else "unchanged" if self.accepted else "held"
 
 
+class News(NamedTuple):
+    """The demand of a cluster, and in which rows it is not what the engine heard last; None: in any."""
+
+    cluster: str
+    needs: Sequence[Need]
+    rows: frozenset[int] | None
+
+
+UNCHANGED = Verdict(accepted=True, changed=False, held=0)
+
+
+def _key(need: Need) -> tuple[str, str]:
+    return need.profile.fingerprint, need.group
+
+
 def _as_known(need: Need, known: Need | None, now: float) -> Need:
     """The need with its arrival: the very object that is known if it asks for the same."""
     if known is None:
@@ -38,11 +55,10 @@ def _as_known(need: Need, known: Need | None, now: float) -> Need:
     return replace(need, arrival=known.arrival)
 
 
-def _same_profiles(before: Sequence[Need], after: Sequence[Need]) -> bool:
-    """Whether they are the very same, row by row: most changes are of amounts only."""
-    return len(before) == len(after) and all(
-        one.profile is other.profile for one, other in zip(before, after, strict=True)
-    )
+def _moved(before: Sequence[Need], after: Sequence[Need]) -> list[int]:
+    """The rows of `after` that are not the very object that was there before: most often a few of many."""
+    same_places = compress(range(len(after)), map(is_not, after, before))
+    return [*same_places, *range(len(before), len(after))]
 
 
 class NeedsTable:
@@ -54,16 +70,20 @@ class NeedsTable:
         self._held: dict[str, int] = {}
         # Demand whose first machine has not come yet: (cluster, fingerprint) → first sight.
         self._waiting: dict[str, dict[str, float]] = {}
-        # Clusters whose demand the engine has not heard of yet.
-        self._unheard: dict[str, None] = {}
+        # Clusters whose demand the engine has not heard of yet, and which of its rows.
+        self._unheard: dict[str, frozenset[int] | None] = {}
         # Need rows by interruption penalty bucket.
         self.rows_per_bucket: Counter[int] = Counter()
 
-    def unheard(self) -> Iterator[tuple[str, Sequence[Need]]]:
+    def of(self, cluster: str) -> Sequence[Need]:
+        """A cluster's demand. Who offers one of these needs again offers what asks for the same."""
+        return self._needs.get(cluster, ())
+
+    def unheard(self) -> Iterator[News]:
         """The demand of every cluster for which it has changed since this was last asked."""
         while self._unheard:
-            cluster, _ = self._unheard.popitem()
-            yield cluster, self._needs[cluster]
+            cluster, rows = self._unheard.popitem()
+            yield News(cluster, self._needs[cluster], rows)
 
     def replace(self, cluster: str, needs: Sequence[Need], now: float) -> Verdict:
         """Take a whole roll-up, unless the guard holds it. What is known keeps its arrival."""
@@ -73,31 +93,42 @@ class NeedsTable:
                 self._held[cluster] = held
                 return Verdict(accepted=False, changed=False, held=held)
         self._held.pop(cluster, None)
-        before = self._needs.get(cluster)
-        known = {(need.profile.fingerprint, need.group): need for need in before or ()}
-        after = tuple(_as_known(need, known.get((need.profile.fingerprint, need.group)), now) for need in needs)
+        heard = cluster in self._needs
+        before = self.of(cluster)
+        after = self._with_arrivals(before, needs, now)
+        changed = _moved(before, after)
         self._needs[cluster] = after
-        if before is None or not _same_profiles(before, after):
-            self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before or ())
+        same_rows = heard and len(before) == len(after)
+        if not same_rows or any(before[row].profile is not after[row].profile for row in changed):
+            self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in before)
             self.rows_per_bucket.update(need.profile.interruption_bucket for need in after)
-            self._start_waiting(cluster, before or (), after, now)
-        # What asks for the same is the very same object.
-        changed = before is None or len(before) != len(after) or any(map(is_not, before, after))
-        if changed:
-            self._unheard[cluster] = None
-        return Verdict(accepted=True, changed=changed, held=0)
+            self._start_waiting(cluster, before, after, now)
+        if same_rows and not changed:
+            return UNCHANGED
+        earlier = self._unheard.get(cluster, frozenset())
+        self._unheard[cluster] = earlier.union(changed) if same_rows and earlier is not None else None
+        return Verdict(accepted=True, changed=True, held=0)
 
-    def repeat(self, cluster: str) -> Verdict:
-        """The cluster says again what its demand is from."""
-        self._held.pop(cluster, None)
-        return Verdict(accepted=True, changed=False, held=0)
+    def _with_arrivals(self, before: Sequence[Need], needs: Sequence[Need], now: float) -> tuple[Need, ...]:
+        after = list(needs)
+        moved = _moved(before, needs)
+        # What is in its place still has its key to itself: a need's older self is among the others.
+        others = [*(before[row] for row in moved if row < len(before)), *before[len(needs) :]]
+        known = {_key(need): need for need in others}
+        for row in moved:
+            after[row] = _as_known(needs[row], known.get(_key(needs[row])), now)
+        return tuple(after)
+
+    def repeat(self, cluster: str) -> bool:
+        """The cluster says again what its demand is from; whether that ends a doubt."""
+        return self._held.pop(cluster, None) is not None
 
     def first_machine(self, cluster: str, fingerprint: str) -> float | None:
         """A machine came up for this demand: when the demand was first seen, told once only."""
         return self._waiting.get(cluster, {}).pop(fingerprint, None)
 
     def _suspicious(self, cluster: str, needs: Sequence[Need]) -> bool:
-        rows = len(self._needs.get(cluster, ()))
+        rows = len(self.of(cluster))
         return self._guard and rows >= _GUARDED_ROWS and len(needs) < _SUSPICIOUS_FRACTION * rows
 
     def _start_waiting(self, cluster: str, before: Sequence[Need], after: Sequence[Need], now: float) -> None:

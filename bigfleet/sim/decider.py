@@ -60,8 +60,8 @@ class Decider:
         disguises = Disguises(self._machines)
         self._holds.shape_view(disguises)
         self._machines.disguise(disguises)
-        for cluster, needs in self._needs.unheard():
-            self._machines.fleet.replace_needs(cluster, needs)
+        for news in self._needs.unheard():
+            self._machines.fleet.replace_needs(*news)
         began = time.perf_counter()
         with self._machines.lent() as fleet:
             decisions = self._engine.cycle(fleet, self._clock())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
+from bigfleet.core.needs import Need
 from bigfleet.engine.decisions import Decisions
 
 _SHOWN = 3
@@ -18,6 +19,13 @@ def differences(engine: Decisions, oracle: Decisions, parts: Sequence[str] = (*A
     if engine.reclaims_capped != oracle.reclaims_capped:
         found.append(f"reclaims_capped: engine {engine.reclaims_capped}, oracle {oracle.reclaims_capped}")
     return found
+
+
+def rows_that_differ(before: Sequence[Need], after: Sequence[Need]) -> set[int] | None:
+    """What a fleet that knows a cluster's last roll-up may be told of the next; None if they are not alike."""
+    if len(before) != len(after):
+        return None
+    return {row for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
 
 
 def _of_rows(name: str, engine: Sequence[object], oracle: Sequence[object]) -> Iterable[str]:

@@ -10,7 +10,7 @@ from bigfleet.core.needs import Need
 from bigfleet.engine.decisions import Action, ActionKind, Decisions, EngineOptions
 from bigfleet.engine.engine import Engine
 from bigfleet.engine.fleet import Fleet
-from tests.agreement.compare import ACTIONS, REPORTS, differences
+from tests.agreement.compare import ACTIONS, REPORTS, differences, rows_that_differ
 from tests.agreement.flavours import bound_for, creating_for
 from tests.oracle.engine import OracleEngine
 
@@ -98,9 +98,10 @@ class World:
 
     def report(self, cluster: str, needs: tuple[Need, ...]) -> None:
         """A whole roll-up of one cluster."""
+        rows = rows_that_differ(self.rollups.get(cluster, ()), needs)
         self.rollups[cluster] = needs
         self.silent.discard(cluster)
-        self.fleet.replace_needs(cluster, needs)
+        self.fleet.replace_needs(cluster, needs, rows)
 
     def forget(self, cluster: str) -> None:
         self.silent.add(cluster)

@@ -80,8 +80,8 @@ class Ingest:
             with watch.step("table"):
                 self._needs.replace(cluster, merged(needs.values()), 0.0)
             with watch.step("fleet"):
-                for name, demand in self._needs.unheard():
-                    self._inventory.machines.fleet.replace_needs(name, demand)
+                for news in self._needs.unheard():
+                    self._inventory.machines.fleet.replace_needs(*news)
         return watch
 
 

@@ -38,9 +38,33 @@ _CREDIT = (
     ),
     Mutant(
         "engine/blocks.py",
-        "units = np.where(units > 0, units, wants > 0).astype(np.int64)",
-        "units = units.astype(np.int64)",
+        "return np.where(units > 0, units, wants > 0).astype(np.int64)",
+        "return units.astype(np.int64)",
         _PHASE1 + "Credit::test_machines_that_bring_nothing_of_what_is_wanted_are_left_alone",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "every_want[places], every_unit[places], every_pod[places] = wants, _of_use(pods, wants), pods",
+        "every_want[places], every_pod[places] = wants, pods",
+        _CHANGES + "an_amount_that_grows_is_wanted_of_each_machine_too",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "places = np.flatnonzero(amended[arrangement.which])",
+        "places = np.flatnonzero(amended)",
+        _CHANGES + "of_needs_that_change_in_amounts_only_each_is_served_by_its_own",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "and need.arrival == self._arrivals[row]",
+        "",
+        _CHANGES + "a_need_that_was_gone_for_a_while_is_the_younger_one",
+    ),
+    Mutant(
+        "engine/blocks.py",
+        "self._class_of[row] < 0",
+        "True",
+        _CHANGES + "a_gang_that_outgrows_every_machine_no_longer_folds",
     ),
     Mutant(
         "engine/blocks.py",

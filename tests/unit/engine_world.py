@@ -27,7 +27,7 @@ from bigfleet.core.requirements import (
 )
 from bigfleet.core.vectors import Vector
 from bigfleet.engine import Action, ActionKind, Decisions, Engine, EngineOptions, Fleet
-from tests.agreement.compare import differences
+from tests.agreement.compare import differences, rows_that_differ
 from tests.oracle.engine import OracleEngine
 
 NO_CAP = EngineOptions(reclaim_cap_fraction=0)
@@ -158,7 +158,7 @@ class EngineAndOracle:
             self._fleet.forget_needs(cluster)
         for cluster, demand in needs.items():
             if self._needs.get(cluster) != demand:
-                self._fleet.replace_needs(cluster, demand)
+                self._fleet.replace_needs(cluster, demand, rows_that_differ(self._needs.get(cluster, ()), demand))
         self._machines, self._needs = machines, needs
 
 

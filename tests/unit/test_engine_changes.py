@@ -285,6 +285,43 @@ def test_the_older_of_a_clusters_needs_is_served_first() -> None:
     assert [(view.need.arrival, view.claimed) for view in views] == [(1.0, 1), (2.0, 0), (2.0, 0)]
 
 
+def test_of_needs_that_change_in_amounts_only_each_is_served_by_its_own() -> None:
+    story = Story()
+    machines = [machine(f"m{n}") for n in range(4)]
+    late = replace(need(cpu(4), of=profile(priority=1)), arrival=5.0)
+    assert bootstraps(story.then(machines, late, need(cpu(4)))) == ["m0", "m1"]
+    assert bootstraps(story.then(machines, late, need(cpu(12)))) == ["m0", "m1", "m2", "m3"]
+    assert bootstraps(story.then(machines, replace(late, aggregate=cpu(1)), need(cpu(12)))) == ["m0", "m1", "m2", "m3"]
+    views = story.then(machines, replace(late, aggregate=cpu(8), min_unit=cpu(64)), need(cpu(12))).views
+    assert [(view.need.aggregate, view.need.min_unit, view.bootstraps) for view in views] == [
+        (cpu(12), cpu(1), 3),
+        (cpu(8), cpu(64), 0),
+    ]
+
+
+def test_an_amount_that_grows_is_wanted_of_each_machine_too() -> None:
+    story = Story()
+    machines = [machine("a", allocatable={"cpu": 4000}), machine("b", allocatable={"cpu": 4000, "disk": 1000})]
+    assert bootstraps(story.then(machines, need(cpu(4)))) == ["a"]
+    assert bootstraps(story.then(machines, need({"cpu": 4000, "disk": 1000}))) == ["b"]
+
+
+def test_a_need_that_was_gone_for_a_while_is_the_younger_one() -> None:
+    story = Story()
+    one = need(cpu(4), arrival=1.0)
+    other = need(cpu(4), of=profile(Requirement(ZONE_KEY, Operator.EXISTS)), arrival=2.0)
+    assert [view.need.arrival for view in story.then([configured("m")], one, other).views] == [1.0, 2.0]
+    again = story.then([configured("m")], replace(one, arrival=3.0), other).views
+    assert [(view.need.arrival, view.claimed) for view in again] == [(2.0, 1), (3.0, 0)]
+
+
+def test_a_gang_that_outgrows_every_machine_no_longer_folds() -> None:
+    story = Story()
+    rack = [machine(f"m{n}", rack="r1") for n in range(2)]
+    assert domains(story.then(rack, gang(4))) == [""]
+    assert domains(story.then(rack, gang(8))) == ["r1"]
+
+
 def test_another_gangs_machines_come_after_its_own() -> None:
     machines = [
         configured("a", rack="r1", of=GANG, group="other"),

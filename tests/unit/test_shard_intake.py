@@ -60,6 +60,17 @@ async def test_demand_that_stands_again_ends_the_doubt(intake: Intake) -> None:
     ]
 
 
+async def test_a_doubt_that_ended_is_no_longer_shown(intake: Intake, registry: CollectorRegistry) -> None:
+    def held() -> float | None:
+        return registry.get_sample_value("bigfleet_shard_rollup_quarantined", {"cluster": "c"})
+
+    await outcomes(intake, rollup(12), rollup(0))
+    assert held() == 1
+    assert not intake.repeats("c", Rollup.of(rollup(0)))
+    assert intake.repeats("c", Rollup.of(rollup(12)))
+    assert held() == 0
+
+
 async def test_what_was_rejected_is_not_what_the_demand_is_from(intake: Intake, registry: CollectorRegistry) -> None:
     bad = rollup(2, "NaN")
     assert await outcomes(intake, rollup(2), bad, bad, rollup(2)) == ["changed", "rejected", "rejected", "unchanged"]

@@ -17,8 +17,13 @@ def rows(count: int) -> list[Need]:
     return [need(priority) for priority in range(count)]
 
 
+def demand(table: NeedsTable) -> Sequence[Need]:
+    """What the engine has not heard of cluster c yet."""
+    return {news.cluster: news.needs for news in table.unheard()}["c"]
+
+
 def priorities(table: NeedsTable) -> Sequence[int]:
-    return [row.profile.priority for row in dict(table.unheard())["c"]]
+    return [row.profile.priority for row in demand(table)]
 
 
 class TestArrival:
@@ -26,33 +31,61 @@ class TestArrival:
         table = NeedsTable(guard=True)
         table.replace("c", [need(1)], now=10.0)
         table.replace("c", [need(1, cpu=5000), need(2)], now=20.0)
-        assert [row.arrival for row in dict(table.unheard())["c"]] == [10.0, 20.0]
+        assert [row.arrival for row in demand(table)] == [10.0, 20.0]
 
     def test_is_per_gang(self) -> None:
         table = NeedsTable(guard=True)
         table.replace("c", [need(1, "a")], now=10.0)
         table.replace("c", [need(1, "a"), need(1, "b")], now=20.0)
-        assert [row.arrival for row in dict(table.unheard())["c"]] == [10.0, 20.0]
+        assert [row.arrival for row in demand(table)] == [10.0, 20.0]
 
     def test_starts_anew_when_the_need_was_withdrawn(self) -> None:
         table = NeedsTable(guard=False)
         for now, needs in ((10.0, [need(1)]), (20.0, []), (30.0, [need(1)])):
             table.replace("c", needs, now)
-        assert dict(table.unheard())["c"][0].arrival == 30.0
+        assert demand(table)[0].arrival == 30.0
 
 
 class TestReplacement:
     def test_a_cluster_that_never_spoke_is_absent_and_one_without_demand_is_not(self) -> None:
         table = NeedsTable(guard=True)
-        assert dict(table.unheard()) == {}
+        assert list(table.unheard()) == []
         assert table.replace("c", [], now=1.0).changed
-        assert dict(table.unheard()) == {"c": ()}
+        assert demand(table) == ()
 
     def test_says_whether_anything_is_new(self) -> None:
         table = NeedsTable(guard=True)
         assert table.replace("c", [need(1)], now=1.0).changed
         assert not table.replace("c", [need(1)], now=2.0).changed
         assert table.replace("c", [need(1, cpu=2000)], now=3.0).changed
+
+    def test_says_in_which_rows_since_the_engine_last_heard(self) -> None:
+        table = NeedsTable(guard=True)
+
+        def heard(*needs: Need) -> frozenset[int] | None:
+            table.replace("c", needs, now=2.0)
+            return next(news.rows for news in table.unheard())
+
+        assert heard(need(1), need(2), need(3)) is None
+        assert heard(need(1), need(2, cpu=7), need(3)) == {1}
+        table.replace("c", [need(1, cpu=7), need(2, cpu=7), need(3)], now=2.0)
+        table.replace("c", [need(1, cpu=7), need(2, cpu=7), need(3)], now=2.0)
+        assert heard(need(1, cpu=7), need(2, cpu=7), need(3, cpu=7)) == {0, 2}
+        assert heard(need(2, cpu=7), need(1, cpu=7), need(3, cpu=7)) == {0, 1}
+        assert heard(need(2, cpu=7), need(1, cpu=7)) is None
+        table.replace("c", [need(1)], now=2.0)
+        assert heard(need(1, cpu=9)) is None
+
+    def test_what_stands_elsewhere_now_keeps_its_arrival(self) -> None:
+        table = NeedsTable(guard=True)
+        table.replace("c", [need(1), need(2), need(3)], now=1.0)
+        table.replace("c", [need(3), *table.of("c")[1:2], need(4), need(1)], now=2.0)
+        assert [(row.profile.priority, row.arrival) for row in demand(table)] == [
+            (3, 1.0),
+            (2, 1.0),
+            (4, 2.0),
+            (1, 1.0),
+        ]
 
     def test_counts_rows_per_bucket(self) -> None:
         table = NeedsTable(guard=True)
