@@ -18,7 +18,7 @@ _PROFILE = {
     "seed": {"configuredFraction": 1, "idleHeadroomFraction": 2, "speculativeMultiplier": 12},
     "loadProfile": {"mode": "cr", "rampSeconds": 5, "soakSeconds": 20, "churnPerMinute": 1.0},
     "rampBudget": "4m",
-    "shard": {"failureRatePerSec": 0.02},
+    "shard": {"failureRatePerSec": 0.04},
     # A busy machine must not fail it.
     "slo": {
         "minObservations": 1,
