@@ -19,9 +19,7 @@ _MILLISECONDS: dict[str, tuple[float | None, float | None, float | None, float |
 _CASES = ("steady", "2 % churn", "10 % burst", "cold")
 # Bars that are known to be missed, and why; a miss without a reason here is news.
 _WHY_MISSED = {
-    ("500k-full", "10 % burst"): "more is asked for than is free: 108,000 machines change hands, about 1 µs for each",
     ("5m", "10 % burst"): "all 500 clusters change at once, nothing remembered helps; a prototype took 142 ms",
-    ("500k", "cold"): "all rows of 2,000 clusters are credited and all their machines taken anew, by one core",
 }
 # Milliseconds that a prototype took after one changed roll-up, the slowest of its runs.
 _ONE_ROLLUP_REACHED = {"5k": 0.52, "5k-unfolded": 35, "50k": 0.5, "500k-aggregated": 0.56, "5m": 0.67, "500k": 1.0}
