@@ -1,5 +1,6 @@
 """A run: the command without a name."""
 
+import os
 import re
 import secrets
 import sys
@@ -119,8 +120,14 @@ def run(
     except UsageError as error:
         refusals.append(error)
     if dry_run:
+        try:
+            _refuse_folder(output)
+        except UsageError as error:
+            refusals.append(error)
         typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
         conclude(plan, refusals)
+        if target.context:
+            typer.echo(f"context {target.context} was not asked; a run looks at it before it installs anything")
         return
     refuse(refusals)
     show_before_starting(plan_lines(plan))
@@ -164,13 +171,25 @@ def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
     stamp = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}")[:55].rstrip(".-")
     run_id = f"{stamp}-{secrets.token_hex(2)}"
     folder = output or PROJECT / "results" / run_id
+    _refuse_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if taken := [name for name in _EVIDENCE if (folder / name).exists()]:
-            raise UsageError(f"{folder} has a {taken[0]} already", hint="give --output a folder of its own")
     except OSError as error:
         raise UsageError(f"no results can be written to {error.filename}: {error.strerror}") from error
     return run_id, folder
+
+
+def _refuse_folder(folder: Path | None) -> None:
+    """Raises UsageError if results cannot go there, or would go over others; makes nothing."""
+    if folder is None:
+        return
+    if taken := [name for name in _EVIDENCE if (folder / name).exists()]:
+        raise UsageError(f"{folder} has a {taken[0]} already", hint="give --output a folder of its own")
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise UsageError(f"no results can be written to {folder}: {there} is no folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"no results can be written to {folder}: {there} may not be written to")
 
 
 async def _run(

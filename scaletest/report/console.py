@@ -13,7 +13,7 @@ _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipp
 _HEADLINES = {"void": "VOID", "refused": "REFUSED"}
 _ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
-_QUIET_PHASES = frozenset({"gate", "selfcheck"})
+_QUIET_PHASES = frozenset({"gate", "selfcheck", "verdict"})
 
 
 class Console:

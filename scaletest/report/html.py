@@ -8,7 +8,7 @@ from typing import Any
 from scaletest.model.counting import counted, noun
 from scaletest.model.durations import format_duration
 from scaletest.report.charts import gate_curve, phase_strip
-from scaletest.report.console import headline, price
+from scaletest.report.console import headline, is_quiet, price
 from scaletest.report.margins import margin_of, percent
 from scaletest.report.style import STYLE
 
@@ -16,8 +16,6 @@ _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipp
 _CHECK_MARKS = {"ok": "✓", "over": "✗", "unmeasured": "?", "skipped": "–"}
 # The diary of a long soak is thinned on the page; events.jsonl has it all.
 _MOST_EVENTS = 400
-# Their figures stand in the tables already.
-_QUIET = frozenset({"gate", "selfcheck"})
 
 
 def report_html(summary: dict[str, Any], events: Sequence[dict[str, Any]], plan: Sequence[str]) -> str:
@@ -113,7 +111,7 @@ def _self_check(summary: dict[str, Any]) -> Iterator[str]:
 def _timeline(summary: dict[str, Any], events: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "<h2>Timeline</h2>"
     yield phase_strip(summary["seconds"])
-    shown = [event for event in events if event["phase"] not in _QUIET]
+    shown = [event for event in events if not is_quiet(event["phase"])]
     every = max(1, -(-len(shown) // _MOST_EVENTS))
     yield f"<details><summary>{counted(len(shown), 'event')}</summary><table class='events'><tbody>"
     for event in shown[::every]:

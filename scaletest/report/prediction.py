@@ -60,7 +60,7 @@ def prediction_document(plan: Plan, prediction: Prediction, wall_seconds: float)
 
 
 def _activity(activity: Activity) -> str:
-    done = [f"{count:,} {name}" for name, count in asdict(activity).items() if count]
+    done = [counted(count, name.removesuffix("s")) for name, count in asdict(activity).items() if count]
     return ", ".join(done) or "nothing is decided"
 
 

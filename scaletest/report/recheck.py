@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from scaletest.report.console import check_lines, gate_lines, headline
+from scaletest.run.gates import PODS_BOUND
 from scaletest.run.recheck import Recheck
-
-_SHOWN_FIRST = "shardCycleDurationP99Seconds"
 
 
 def recheck_lines(judged: Recheck) -> list[str]:
@@ -44,18 +42,19 @@ def recheck_document(judged: Recheck) -> dict[str, Any]:
 
 
 def replay_lines(results: Path, url: str) -> list[str]:
-    """Where to look, with the soak already in view."""
-    lines = [f"serving {results} at {url} (Ctrl-C ends it)"]
+    """Where it is served, and a command that shows the soak."""
+    lines = [
+        f"serving {results} at {url} (Ctrl-C ends it)",
+        "It is the API alone: the pages of Prometheus are no part of its Go module. Grafana takes it as a data source.",
+    ]
     try:
-        summary = json.loads((results / "summary.json").read_text())
-        gate = next(gate for gate in summary["gates"] if gate["key"] == _SHOWN_FIRST)
-        start, end = summary["windows"]["soakStart"], summary["windows"]["soakEnd"]
-    except (OSError, ValueError, KeyError, StopIteration):
+        windows = json.loads((results / "summary.json").read_text())["windows"]
+        start, end = int(windows["soakStart"]), int(windows["soakEnd"])
+    except (OSError, ValueError, KeyError, TypeError):
         return lines
-    shown = {
-        "g0.expr": gate["query"],
-        "g0.tab": "graph",
-        "g0.range_input": f"{int(end - start) + 60}s",
-        "g0.end_input": f"{int(end)}",
-    }
-    return [*lines, f"the soak's shard cycles: {url}/query?{urlencode(shown)}"]
+    when = f"-d start={start} -d end={end} -d step=15"
+    return [
+        *lines,
+        "The Pods that were bound through the soak; `gates` in summary.json has more queries:",
+        f"  curl -sG {url}/api/v1/query_range {when} --data-urlencode 'query={PODS_BOUND}'",
+    ]

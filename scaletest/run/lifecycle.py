@@ -106,7 +106,9 @@ class Run:
         except asyncio.CancelledError:
             self.interrupt.absorb()
             await self._force_down()
-        return self._outcome
+        outcome = self._outcome
+        self._journal.say("verdict", outcome.verdict, passed=outcome.passed, exitCode=outcome.exit_code)
+        return outcome
 
     async def _steps(self) -> Soaked:
         stage, output, facts = self._stage, self._options.output, self._facts

@@ -25,7 +25,8 @@ def refuse(refusals: Sequence[UsageError], headline: str = "") -> None:
     if refusals:
         message = headline or "\n".join(refusal.message for refusal in refusals)
         hints = dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint)
-        raise UsageError(message, hint="; ".join(hints))
+        said = [hint for hint in hints if not any(hint != other and hint in other for other in hints)]
+        raise UsageError(message, hint="; ".join(said))
 
 
 def refuse_the_impossible(plan: Plan) -> None:

@@ -69,7 +69,7 @@ def _understanding(path: Path) -> Iterator[None]:
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {error}"
+        said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{path} is not as a run writes it: {said}", hint="scaletest-runner schema summary") from error
 
 
@@ -81,14 +81,14 @@ def soaked_of(summary: dict[str, Any]) -> Soaked:
         raise UsageError(f"{summary['runId']} {what}: there is nothing to judge", hint=summary["failure"])
     if not 0 < start < end <= time.time():
         raise ValueError(f"the soak went from {start} to {end}")
-    restarted: dict[str, int] = summary.get("restarts", {})
-    pressure = next((c.get("value") for c in summary["selfCheck"] if c["key"] == "cpuPressurePercent"), None)
+    restarted: dict[str, int] = summary["restarts"]
+    checks = {check["key"]: check for check in summary["selfCheck"]}
     was = next((gate for gate in summary["gates"] if gate["key"] == RESTARTS_KEY), {"verdict": "pass"})
     counted = None if was["verdict"] == "no-data" else float(sum(restarted.values()))
     return Soaked(
         SoakWindow(start, end),
         Reading(counted, problem=was["reason"] if was["verdict"] in ("fail", "no-data") else ""),
-        Strain(pressure, summary["target"]["kind"] == "embedded", restarted),
+        Strain(checks["cpuPressurePercent"].get("value"), summary["target"]["kind"] == "embedded", restarted),
         summary.get("cutShort", ""),
     )
 

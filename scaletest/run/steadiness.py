@@ -129,8 +129,8 @@ class Steadiness:
             waiting = f"{machines} still {wait} for {noun(poll.waiting or 0, 'its', 'their')} node"
             yield Unmet(waiting, "the node-creator and KWOK of their clusters", harness=True)
         if poll.unfilled != 0 and not self._scarce:
-            clusters, do = _of_some(poll.unfilled, "cluster"), noun(poll.unfilled or 0, "does", "do")
-            unfilled = f"{clusters} {do} not have {noun(poll.unfilled or 0, 'its', 'their')} whole demand yet"
+            clusters, wait = _of_some(poll.unfilled, "cluster"), noun(poll.unfilled or 0, "waits", "wait")
+            unfilled = f"{clusters} still {wait} for the first fill to be created and bound"
             yield Unmet(unfilled, "the load-driver of the emptiest cluster", harness=True)
 
     def _shortfalls(self, poll: Poll) -> Iterator[Unmet]:

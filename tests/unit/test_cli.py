@@ -136,7 +136,8 @@ def test_a_dry_run_says_what_a_run_on_a_context_still_lacks(
     code, shown = run_cli(monkeypatch, capsys, *dry)
     assert code == 2
     assert "  no image of bigfleet and scaletest for context kind-dev" in shown
-    assert run_cli(monkeypatch, capsys, *dry, "--image", "any:1")[0] == 0
+    code, shown = run_cli(monkeypatch, capsys, *dry, "--image", "any:1")
+    assert (code, "context kind-dev was not asked" in shown) == (0, True)
     code, shown = run_cli(monkeypatch, capsys, *dry, "--image", "any:1", "--context", "kind-prod")
     assert code == 2
     assert "the kubeconfig has no 'kind-prod', but kind-dev" in shown
@@ -161,6 +162,20 @@ def test_a_dry_run_that_nothing_is_said_against_ends_well(
     code, shown = run_cli(monkeypatch, capsys, "--profile", "smoke", "--dry-run")
     assert code == 0
     assert shown.endswith("a run would start\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [("full", "has a summary.json already"), ("full/summary.json", "is no folder"), ("new/deeper", "")],
+)
+def test_a_dry_run_looks_at_the_folder_of_its_results_and_makes_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: str, reason: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "summary.json").write_text("{}")
+    code, shown = run_cli(monkeypatch, capsys, "--profile", "smoke", "--dry-run", "--output", str(tmp_path / folder))
+    assert (code, reason in shown) == (2 if reason else 0, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
 
 @pytest.mark.parametrize("output", ["text", "json", "values"])

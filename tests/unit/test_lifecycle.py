@@ -43,7 +43,7 @@ def test_a_failed_install_keeps_what_is_known_and_no_notes(tmp_path: Path, state
     assert summary["failures"][0]["exitCode"] == 4
     assert "kubectl" in summary["failure"]
     assert {path.name for path in tmp_path.iterdir()} >= {"plan.json", "junit.xml", "report.html", "events.jsonl"}
-    assert events[-1].message == "nothing is left behind"
+    assert [event.message for event in events[-2:]] == ["nothing is left behind", "incomplete"]
     assert not list(state.glob("*/stages/*"))
 
 
@@ -71,7 +71,7 @@ def test_a_run_that_hits_its_cap_ends_in_order(tmp_path: Path) -> None:
     outcome, events = ended(tmp_path, Slow, cap_seconds=0.01)
     assert outcome.failures == [(8, "the run hit --max-duration 0s")]
     assert json.loads((tmp_path / "summary.json").read_text())["exitCode"] == 8
-    assert events[-1].message == "nothing is left behind"
+    assert [event.message for event in events[-2:]] == ["nothing is left behind", "incomplete"]
 
 
 def test_a_time_out_of_something_else_is_not_the_cap(tmp_path: Path) -> None:
@@ -98,4 +98,5 @@ def test_a_run_that_is_refused_removes_nothing_because_it_has_started_nothing(tm
     assert [(event.phase, event.message) for event in events] == [
         ("failed", "namespace mine is occupied by run run-1"),
         ("teardown", "nothing is left behind"),
+        ("verdict", "refused"),
     ]

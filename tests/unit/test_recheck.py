@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scaletest.errors import UsageError
+from scaletest.report.recheck import replay_lines
 from scaletest.run.evidence import write_json
 from scaletest.run.gates import Reading, gates_for, judge, restart_gate
 from scaletest.run.inputs import inputs_document, plan_of, read_inputs
@@ -104,6 +105,8 @@ def test_a_moved_bar_and_a_new_gate_are_said() -> None:
         {"windows": {"soakStart": 100.0, "soakEnd": 1e308}},
         {"gates": 7},
         {"selfCheck": None},
+        {"selfCheck": []},
+        {"restarts": None},
         {"target": "x"},
         {"restarts": [1]},
     ],
@@ -115,6 +118,20 @@ def test_a_summary_that_somebody_has_edited_is_refused_in_a_sentence(edit: dict[
     write_json(tmp_path / "plan.json", {"inputs": inputs_document(plan)})
     with pytest.raises(UsageError, match=r"summary\.json is not as a run writes it"):
         Evidence.read(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"windows": {"soakStart": "x", "soakEnd": 5}}', '{"windows": null}'])
+def test_a_snapshot_is_served_whatever_became_of_its_summary(text: str, tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text(text)
+    assert replay_lines(tmp_path, "http://here")[0] == f"serving {tmp_path} at http://here (Ctrl-C ends it)"
+    assert "query_range" not in "".join(replay_lines(tmp_path, "http://here"))
+
+
+def test_what_is_served_comes_with_a_query_over_the_soak(tmp_path: Path) -> None:
+    write_json(tmp_path / "summary.json", summary_of(judged()))
+    assert (
+        "curl -sG http://here/api/v1/query_range -d start=100 -d end=160" in replay_lines(tmp_path, "http://here")[-1]
+    )
 
 
 def test_a_folder_that_lost_its_snapshot_is_refused_too(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_reason_is_said_in_words() -> None:
     assert "no acquisitions series" in after(replace(GOOD, acquisitions=None)).why_not()
     assert "quiet for 0 of 3" in after(GOOD).why_not()
     assert "no shortfalls series" in after(replace(GOOD, shortfalls=None)).why_not()
-    assert "2 clusters do not have their whole demand" in after(replace(GOOD, unfilled=2)).why_not()
+    assert "2 clusters still wait for the first fill" in after(replace(GOOD, unfilled=2)).why_not()
 
 
 def test_a_reason_about_one_of_something_says_so() -> None:
@@ -80,8 +80,8 @@ def test_a_reason_about_one_of_something_says_so() -> None:
         (replace(GOOD, active=1, demand=1), "1 of 79 Pods is alive as demand, the shard knows 1 need"),
         (replace(GOOD, shortfalls=1), "undersupply: 1 need stands unmet"),
         (replace(GOOD, waiting=1), "1 seeded machine still waits for its node"),
-        (replace(GOOD, unfilled=1), "1 cluster does not have its whole demand yet"),
-        (replace(GOOD, unfilled=None), "the clusters do not have their whole demand yet"),
+        (replace(GOOD, unfilled=1), "1 cluster still waits for the first fill to be created and bound"),
+        (replace(GOOD, unfilled=None), "the clusters still wait for the first fill to be created and bound"),
     ):
         assert after(poll).why_not().endswith(words)
     bought = replace(GOOD, acquisitions=1, reclaims=1)
