@@ -174,8 +174,9 @@ def test_an_api_that_does_not_answer_is_a_poll_that_is_not_steady(tmp_path: Path
     ],
 )
 def test_a_run_that_misses_its_checkpoint_is_given_up(
-    checkpoint: dict[str, float], missed: str, tmp_path: Path
+    checkpoint: dict[str, float], missed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("scaletest.run.settle.POLL_SECONDS", 0.01)
     profile = profile_with(abortCheckpoint={"atSeconds": 0.001, **checkpoint})
     journal = Journal(tmp_path / "events.jsonl", lambda event: None)
     settle = Settle(replace(smoke_plan(), profile=profile), ReadyClusters(), Sluggish(), journal)
