@@ -189,7 +189,7 @@ class HostApi:
             return await asyncio.to_thread(function, *arguments, _request_timeout=_CALL_SECONDS, **options)
         except HTTPError as error:
             raise InstallError(
-                f"the host's API does not answer: {error}", hint="kubectl cluster-info asks it too"
+                f"the host's API does not answer: {_last_words(error)}", hint="kubectl cluster-info asks it too"
             ) from error
         except ApiException as error:
             if error.status in _REFUSED:
@@ -221,6 +221,11 @@ class RunObjects:
     def names(self) -> Iterator[str]:
         yield from (f"namespace/{name}" for name in self.namespaces)
         yield from (f"{kind}/{name}" for kind, name in self.objects)
+
+
+def _last_words(error: HTTPError) -> str:
+    """The cause, without the connection pool, the URL and the retries around it."""
+    return str(getattr(error, "reason", None) or error).rpartition(": ")[2]
 
 
 def _message(error: ApiException) -> str:

@@ -119,14 +119,21 @@ async def check_harness(
         blind = "Prometheus itself ended, so the scrapes that it missed say nothing"
         scrapes = _record(limits, "missedScrapesFraction", "unmeasured", blind)
     else:
-        scrapes = _worst(limits, "missedScrapesFraction", missed, "Prometheus missed {:.0%} of its scrapes")
+        scrapes = _worst(
+            limits, "missedScrapesFraction", missed, "Prometheus missed {:.0%} of its scrapes; the limit is {:.0%}"
+        )
     late = ((_process(lag.labels), lag.value) for lag in lags)
     slow = ((write.labels.get("pod", "?"), write.value) for write in writes)
     return [
         scrapes,
-        _worst(limits, "eventLoopLagP99Seconds", late, "its event loop ran {:.2g} s late (p99)"),
+        _worst(limits, "eventLoopLagP99Seconds", late, "its event loop ran {:.2g} s late (p99); the limit is {:g} s"),
         _pressure_here(limits, strain) if strain.is_this_machine else _pressure_elsewhere(limits, hosts),
-        _worst(limits, "apiserverMutatingP99Seconds", slow, "a write to its apiserver took {:.2g} s (p99)"),
+        _worst(
+            limits,
+            "apiserverMutatingP99Seconds",
+            slow,
+            "a write to its apiserver took {:.2g} s (p99); the limit is {:g} s",
+        ),
     ]
 
 
@@ -150,13 +157,13 @@ def _process(labels: Mapping[str, str]) -> str:
 
 
 def _worst(limits: SelfCheck, key: str, found: Iterable[tuple[str, float]], sentence: str) -> CheckRecord:
-    """Judge the worst of what was measured."""
+    """Judge the worst of what was measured; the sentence has a place for it and one for the limit."""
     limit = _limit(limits, key)
     known = [(where, value) for where, value in found if math.isfinite(value)]
     if not known:
         return _record(limits, key, "unmeasured", f"{_TITLES[key]}: Prometheus has no value")
     where, value = max(known, key=lambda entry: entry[1])
-    reason = f"{where}: {sentence.format(value)}; the limit is {limit:g}"
+    reason = f"{where}: {sentence.format(value, limit)}"
     return _record(limits, key, "over" if value > limit else "ok", reason, value)
 
 
@@ -180,7 +187,7 @@ def _pressure_elsewhere(limits: SelfCheck, hosts: Sequence[Sample]) -> CheckReco
     if not hosts:
         return _record(limits, key, "skipped", "no host of a KWOK cluster counts it (/proc/pressure/cpu)")
     found = ((f"the host of {host.labels.get('pod', '?')}", min(100.0, host.value)) for host in hosts)
-    return _worst(limits, key, found, "its cores were short for {:.0f} % of the worst minute")
+    return _worst(limits, key, found, "its cores were short for {:.0f} % of the worst minute; the limit is {:g} %")
 
 
 def _record(limits: SelfCheck, key: str, verdict: CheckVerdict, reason: str, value: float | None = None) -> CheckRecord:
