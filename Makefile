@@ -95,8 +95,8 @@ lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 	  --no-emit-find-links --strip-extras --allow-unsafe -o requirements.lock pyproject.toml
 
-clean: ## Remove the virtual environment, results and caches of this clone (the built binaries stay)
-	@rm -rf $(VENV) results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+clean: ## Remove the virtual environment and caches of this clone (results and the built binaries stay)
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find bigfleet scaletest tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml

@@ -244,7 +244,7 @@ class Cluster:
     def _leave(self, controller: Controller, node: str) -> None:
         controller.placed[node] -= 1
         controller.bound -= 1
-        self.nodes.release(node, controller.vector)
+        self.scheduler.leave(controller, node)
         if not controller.placed[node]:
             del controller.placed[node]
             self._hosts[node].discard(controller)

@@ -1,6 +1,6 @@
 """The scheduler of one cluster: filter by affinity, then the gang's domain or the spread, then least allocated."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import and_, or_
@@ -13,10 +13,12 @@ from bigfleet.sim.pods import Controller
 
 
 class Scheduler:
-    """Knows the nodes of one cluster, and where Pods may go."""
+    """Knows the nodes of one cluster, and how many equal Pods each domain has where a hard spread counts them."""
 
     def __init__(self, dimensions: Sequence[str]) -> None:
         self.nodes = Nodes(dimensions)
+        # By profile, size and topology key.
+        self._spread: dict[tuple[str, bytes, str], Counter[str]] = defaultdict(Counter)
 
     def schedule(self, waiting: Iterable[Controller]) -> Iterator[tuple[Controller, str]]:
         """Place what waits, most important first; each place is told at once, and must be counted at once."""
@@ -51,6 +53,16 @@ class Scheduler:
                 candidates = candidates & (self.nodes.domains(same.key) == domain)
             yield from self._try(controller, candidates, set())
 
+    def occupy(self, controller: Controller, node: str, count: int) -> None:
+        """Pods that someone else has placed."""
+        self.nodes.occupy(node, controller.vector, count)
+        self._count(controller, node, count)
+
+    def leave(self, controller: Controller, node: str) -> None:
+        """A Pod ends; its place is free."""
+        self.nodes.release(node, controller.vector)
+        self._count(controller, node, -1)
+
     def domain(self, node: str, key: str) -> str:
         return str(self.nodes.domains(key)[self.nodes.rows[node]])
 
@@ -63,6 +75,7 @@ class Scheduler:
             return
         none = True
         for node in self._places(controller, candidates):
+            self._count(controller, node, 1)
             none = False
             yield controller, node
         if none:
@@ -73,7 +86,7 @@ class Scheduler:
         same = controller.pod.profile.same
         if same and controller.placed:
             return self.domain(next(iter(controller.placed)), same.key)
-        return controller.name if controller.pod.profile.spread else ""
+        return ""
 
     def _places(self, controller: Controller, candidates: Mask) -> Iterator[str]:
         profile, pod = controller.pod.profile, controller.vector
@@ -98,15 +111,12 @@ class Scheduler:
     def _term(self, controller: Controller, candidates: Mask, key: str, skew: int) -> Callable[[], Mask]:
         """Tells, again and again, which candidates may take one more Pod without breaking one hard spread.
 
-        It counts the Pods of the controller, as rules of real workloads do.
+        It counts equal Pods: those of one profile and one size, whoever controls them.
         """
-        domains = self.nodes.domains(key)
+        domains, counts = self.nodes.domains(key), self._counts(controller, key)
         inside = {value: candidates & (domains == value) for value in sorted(set(domains[candidates]) - {""})}
 
         def allowed() -> Mask:
-            counts: Counter[str] = Counter()
-            for node, number in controller.placed.items():
-                counts[self.domain(node, key)] += number
             least = min((counts[value] for value in inside), default=0)
             open_ones = (mask for value, mask in inside.items() if counts[value] + 1 - least <= skew)
             return reduce(or_, open_ones, np.zeros_like(candidates))
@@ -117,6 +127,13 @@ class Scheduler:
         """How many domains a gang could be in; 0 for what is no gang."""
         same = controller.pod.profile.same
         return len(set(self.nodes.domains(same.key)) - {""}) if same else 0
+
+    def _count(self, controller: Controller, node: str, change: int) -> None:
+        for key, _ in hard_spread(controller.pod.profile):
+            self._counts(controller, key)[self.domain(node, key)] += change
+
+    def _counts(self, controller: Controller, key: str) -> Counter[str]:
+        return self._spread[controller.pod.profile.fingerprint, controller.vector.tobytes(), key]
 
 
 def hard_spread(profile: Profile) -> list[tuple[str, int]]:

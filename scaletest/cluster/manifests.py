@@ -1,5 +1,6 @@
 """The Kubernetes objects of drawn demand: a Deployment or StatefulSet whose Pods ask for what the draw says."""
 
+import zlib
 from typing import Any
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
@@ -12,6 +13,8 @@ NAMESPACE = "default"
 WORKLOAD_LABEL = "scaletest.bigfleet/workload"
 STATE_LABEL = "scaletest.bigfleet/state"
 GROUP_LABEL = "scaletest.bigfleet/co-location-group"
+# Pods that are spread together: those of one need and one size.
+SPREAD_LABEL = "scaletest.bigfleet/spread"
 INTERRUPTION_PENALTY = "bigfleet.lucy.sh/interruption-penalty"
 RECLAMATION_PENALTY = "bigfleet.lucy.sh/reclamation-penalty"
 
@@ -64,22 +67,30 @@ def _pod_template(workload: Workload, steady: bool) -> Object:
             }
         ],
     }
+    labels = _labels(workload, steady)
     if archetype.spread and workload.has_spread:
+        # BigFleet is not told whom a rule counts. One that counts other Pods than these asks for what it can't know.
+        together = {SPREAD_LABEL: _spread_name(workload)}
+        labels |= together
         spec["topologySpreadConstraints"] = [
             {
                 "topologyKey": archetype.spread.topology_key,
                 "maxSkew": archetype.spread.max_skew,
                 "whenUnsatisfiable": archetype.spread.when_unsatisfiable,
-                # Its own Pods, as people do. BigFleet is not told whom a rule counts, so a rule that counts the Pods of
-                # other workloads asks for what nobody can provide (ADR 34).
-                "labelSelector": {"matchLabels": {WORKLOAD_LABEL: workload.name}},
+                "labelSelector": {"matchLabels": together},
             }
         ]
     annotations = {
         INTERRUPTION_PENALTY: _dollars(archetype.interruption_penalty),
         RECLAMATION_PENALTY: _dollars(archetype.reclamation_penalty),
     }
-    return {"metadata": {"labels": _labels(workload, steady), "annotations": annotations}, "spec": spec}
+    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+
+
+def _spread_name(workload: Workload) -> str:
+    """The same for all workloads of one archetype, size, priority and set of axes (ADR 34)."""
+    alike = (workload.size.resources, workload.priority, workload.node_labels)
+    return f"{workload.archetype.name}-{zlib.crc32(repr(alike).encode()):08x}"
 
 
 def _affinity(workload: Workload) -> Object:

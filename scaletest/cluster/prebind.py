@@ -111,7 +111,7 @@ def _controllers(
         controller = Controller(name, pod, len(waiting.get(name, ())), scheduler.nodes.vector(pod.resources))
         for node, count in placed.get(name, {}).items():
             controller.placed[node] += count
-            scheduler.nodes.occupy(node, controller.vector, count)
+            scheduler.occupy(controller, node, count)
         yield controller
 
 

@@ -26,9 +26,8 @@ _POLL_SECONDS = 2.0
 _SAY_SECONDS = 10.0
 _ASK_SECONDS = 5.0
 _ASK_AT_ONCE = 16
-# Time for what takes as long for few Pods as for many, and the slowest rate at which one cluster binds the rest.
-_LEAST_SECONDS = 15 * 60.0
-_SLOWEST_PER_SECOND = 10
+# A fill may take as long as it wants, but not stand still for so long.
+_STILL_SECONDS = 5 * 60.0
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,6 @@ class Asked:
     def pods(self) -> int:
         return self.clusters * self.pods_per_cluster
 
-    @property
-    def patience_seconds(self) -> float:
-        return _LEAST_SECONDS + self.pods_per_cluster / _SLOWEST_PER_SECOND
-
 
 @dataclass(frozen=True)
 class Fill:
@@ -64,6 +59,10 @@ class Fill:
     target: float = 0
     active: float = 0
     bound: float = 0
+
+    @property
+    def progress(self) -> float:
+        return self.whole + self.active + self.bound
 
     def missing(self, asked: Asked) -> str:
         """What is not there yet, in words; empty when all is. What an open loop asks for on top need not be bound."""
@@ -81,13 +80,17 @@ Say = Callable[[str], object]
 
 
 async def await_fill(asked: Asked, look: Look, say: Say, poll_seconds: float = _POLL_SECONDS) -> str:
-    """Empty once the demand is whole and bound; after `asked.patience_seconds`, what is still missing."""
+    """Empty once the demand is whole and bound; what is missing once it has not come closer for five minutes."""
     loop = asyncio.get_running_loop()
-    began, said_at, said = loop.time(), -_SAY_SECONDS, ""
-    while missing := (await look()).missing(asked):
+    best, moved_at = -1.0, loop.time()
+    said, said_at = "", -_SAY_SECONDS
+    while missing := (fill := await look()).missing(asked):
         now = loop.time()
-        if now - began > asked.patience_seconds:
-            return f"{missing} after {format_duration(now - began)}"
+        # Pods that lose their machine and get another come no closer.
+        if fill.progress > best:
+            best, moved_at = fill.progress, now
+        if now - moved_at > _STILL_SECONDS:
+            return f"{missing}, no more for {format_duration(now - moved_at)}"
         if missing != said and now - said_at >= _SAY_SECONDS:
             say(missing)
             said, said_at = missing, now

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from tests.smoke.checkout import Checkout
 
 # Far beyond what a run takes: only a hang ends here.
 HANG_SECONDS = 900
+
+_ANYTHING = re.compile("")
 
 
 class Diary:
@@ -73,9 +76,9 @@ class LiveRun(Diary):
         # Whose code runs.
         self.checkout = checkout
 
-    async def reached(self, phase: str) -> None:
-        """Return when the run has said something in this phase."""
-        while not any(event["phase"] == phase for event in self.events()):
+    async def reached(self, phase: str, words: re.Pattern[str] = _ANYTHING) -> None:
+        """Return when the run has said something (with these words) in this phase."""
+        while not any(event["phase"] == phase and words.search(event["message"]) for event in self.events()):
             await asyncio.sleep(0.2)
 
     def kubeconfig(self) -> Path:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable
 from itertools import combinations
@@ -56,7 +57,8 @@ async def _freeze(live: LiveRun, command: str) -> None:
 
 
 async def interrupt(live: LiveRun) -> None:
-    await live.reached("settle")
+    """As soon as Prometheus has something to keep: it is Ready before its first scrape."""
+    await live.reached("settle", re.compile(r"acquired \d"))
     os.kill(live.pid, signal.SIGINT)
 
 

@@ -1,10 +1,11 @@
 """Drawn demand becomes the objects that spec/harness.md §4.1 describes."""
 
+from dataclasses import replace
 from typing import Any
 
 from bigfleet.core.requirements import RACK_KEY, ZONE_KEY
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
-from scaletest.cluster.manifests import GROUP_LABEL, manifest_of, resource_of
+from scaletest.cluster.manifests import GROUP_LABEL, SPREAD_LABEL, manifest_of, resource_of
 from scaletest.model.catalog import Archetype, Gang, Size, SpreadConstraint
 from scaletest.model.draw import Workload
 
@@ -82,5 +83,23 @@ def test_a_spread_is_there_only_when_it_was_drawn() -> None:
         "topologyKey": "topology.kubernetes.io/zone",
         "maxSkew": 2,
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": {"scaletest.bigfleet/workload": "kwok-cluster-3-web-7"}},
+        "labelSelector": {"matchLabels": {SPREAD_LABEL: spread_label(workload(spread=spread, has_spread=True))}},
     }
+
+
+def spread_label(drawn: Workload) -> str | None:
+    value = manifest_of(drawn)["spec"]["template"]["metadata"]["labels"].get(SPREAD_LABEL)
+    return None if value is None else str(value)
+
+
+def test_a_spread_counts_the_pods_of_its_need_and_size_that_carry_it_too() -> None:
+    spread = SpreadConstraint(probability=0.5, when_unsatisfiable="DoNotSchedule")
+    one = workload(spread=spread, has_spread=True)
+    assert spread_label(replace(one, name="kwok-cluster-3-web-8", replicas=9)) == spread_label(one)
+    assert spread_label(replace(one, has_spread=False)) is None
+    others = [
+        workload("api", spread=spread, has_spread=True),
+        replace(one, priority=one.priority + 1),
+        replace(one, size=one.size.model_copy(update={"resources": {"cpu": "7"}})),
+    ]
+    assert len({spread_label(other) for other in [one, *others]}) == 4

@@ -1,7 +1,8 @@
 """`up` waits until the demand is whole and bound, tells how far it is, and says what is missing when it gives up."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -67,10 +68,28 @@ async def test_it_tells_how_far_the_demand_is_until_it_is_bound(monkeypatch: pyt
     assert said == ["0 of 80 Pods are asked for", "40 of 80 Pods are bound", "80 Pods are bound"]
 
 
-async def test_a_demand_that_does_not_come_is_named_when_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filling, "_LEAST_SECONDS", -10.0)
-    missing = await await_fill(ASKED, Story(Fill(2, 80, 80, 70)).look, lambda _: None, poll_seconds=0)
-    assert missing.startswith("70 of 80 Pods are bound after ")
+async def fill_minute_by_minute(monkeypatch: pytest.MonkeyPatch, fills: Iterable[Fill]) -> str:
+    """What `await_fill` says if each look finds the loop's clock a minute later."""
+    clock, rest = 0.0, iter(fills)
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock)
+
+    async def look() -> Fill:
+        nonlocal clock
+        clock += 60
+        return next(rest)
+
+    return await await_fill(ASKED, look, lambda _: None, poll_seconds=0)
+
+
+async def test_a_demand_that_comes_no_closer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    flickering = cycle(Fill(2, 80, 80, bound) for bound in (70, 68, 69))
+    missing = await fill_minute_by_minute(monkeypatch, flickering)
+    assert missing == "70 of 80 Pods are bound, no more for 6m00s"
+
+
+async def test_a_slow_fill_is_waited_for_as_long_as_it_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = (Fill(2, 80, 80, bound) for bound in range(81) for _ in range(5))
+    assert await fill_minute_by_minute(monkeypatch, slow) == ""
 
 
 @pytest.fixture
