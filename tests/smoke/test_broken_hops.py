@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 from collections.abc import Awaitable, Callable
 from itertools import combinations
@@ -58,7 +57,7 @@ async def _freeze(live: LiveRun, command: str) -> None:
 
 async def interrupt(live: LiveRun) -> None:
     """As soon as Prometheus has something to keep: it is Ready before its first scrape."""
-    await live.reached("settle", re.compile(r"acquired \d"))
+    await live.reached("settle", "reclaimed 0")
     os.kill(live.pid, signal.SIGINT)
 
 
