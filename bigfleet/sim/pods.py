@@ -17,6 +17,8 @@ class PodClass:
     group: str = ""
     # The kind of workload, which nodes may have been made for; the controller's own if empty.
     kind: str = ""
+    # Controllers whose Pods a hard spread counts together; only the controller's own if empty.
+    counted_with: str = ""
 
 
 class Controller:
@@ -26,6 +28,7 @@ class Controller:
         self.name = name
         self.pod = pod
         self.kind = pod.kind or name
+        self.counted_with = pod.counted_with or name
         self.vector = vector
         self.replicas = replicas
         self.pending = replicas

@@ -13,12 +13,12 @@ from bigfleet.sim.pods import Controller
 
 
 class Scheduler:
-    """Knows the nodes of one cluster, and how many equal Pods each domain has where a hard spread counts them."""
+    """Knows the nodes of one cluster, and how many Pods each domain has where a hard spread counts them."""
 
     def __init__(self, dimensions: Sequence[str]) -> None:
         self.nodes = Nodes(dimensions)
-        # By profile, size and topology key.
-        self._spread: dict[tuple[str, bytes, str], Counter[str]] = defaultdict(Counter)
+        # By those who are counted together, and topology key.
+        self._spread: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
     def schedule(self, waiting: Iterable[Controller]) -> Iterator[tuple[Controller, str]]:
         """Place what waits, most important first; each place is told at once, and must be counted at once."""
@@ -86,7 +86,7 @@ class Scheduler:
         same = controller.pod.profile.same
         if same and controller.placed:
             return self.domain(next(iter(controller.placed)), same.key)
-        return ""
+        return controller.counted_with if controller.pod.profile.spread else ""
 
     def _places(self, controller: Controller, candidates: Mask) -> Iterator[str]:
         profile, pod = controller.pod.profile, controller.vector
@@ -109,11 +109,8 @@ class Scheduler:
             yield from self.nodes.place(pod, controller.pending, candidates)
 
     def _term(self, controller: Controller, candidates: Mask, key: str, skew: int) -> Callable[[], Mask]:
-        """Tells, again and again, which candidates may take one more Pod without breaking one hard spread.
-
-        It counts equal Pods: those of one profile and one size, whoever controls them.
-        """
-        domains, counts = self.nodes.domains(key), self._counts(controller, key)
+        """Tells, again and again, which candidates may take one more Pod without breaking one hard spread."""
+        domains, counts = self.nodes.domains(key), self._spread[controller.counted_with, key]
         inside = {value: candidates & (domains == value) for value in sorted(set(domains[candidates]) - {""})}
 
         def allowed() -> Mask:
@@ -130,10 +127,7 @@ class Scheduler:
 
     def _count(self, controller: Controller, node: str, change: int) -> None:
         for key, _ in hard_spread(controller.pod.profile):
-            self._counts(controller, key)[self.domain(node, key)] += change
-
-    def _counts(self, controller: Controller, key: str) -> Counter[str]:
-        return self._spread[controller.pod.profile.fingerprint, controller.vector.tobytes(), key]
+            self._spread[controller.counted_with, key][self.domain(node, key)] += change
 
 
 def hard_spread(profile: Profile) -> list[tuple[str, int]]:

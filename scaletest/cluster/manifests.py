@@ -1,6 +1,5 @@
 """The Kubernetes objects of drawn demand: a Deployment or StatefulSet whose Pods ask for what the draw says."""
 
-import zlib
 from typing import Any
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
@@ -13,8 +12,6 @@ NAMESPACE = "default"
 WORKLOAD_LABEL = "scaletest.bigfleet/workload"
 STATE_LABEL = "scaletest.bigfleet/state"
 GROUP_LABEL = "scaletest.bigfleet/co-location-group"
-# Pods that are spread together: those of one need and one size.
-SPREAD_LABEL = "scaletest.bigfleet/spread"
 INTERRUPTION_PENALTY = "bigfleet.lucy.sh/interruption-penalty"
 RECLAMATION_PENALTY = "bigfleet.lucy.sh/reclamation-penalty"
 
@@ -67,30 +64,31 @@ def _pod_template(workload: Workload, steady: bool) -> Object:
             }
         ],
     }
-    labels = _labels(workload, steady)
     if archetype.spread and workload.has_spread:
-        # BigFleet is not told whom a rule counts. One that counts other Pods than these asks for what it can't know.
-        together = {SPREAD_LABEL: _spread_name(workload)}
-        labels |= together
         spec["topologySpreadConstraints"] = [
             {
                 "topologyKey": archetype.spread.topology_key,
                 "maxSkew": archetype.spread.max_skew,
                 "whenUnsatisfiable": archetype.spread.when_unsatisfiable,
-                "labelSelector": {"matchLabels": together},
+                "labelSelector": {"matchLabels": counted_by_spread(workload)},
             }
         ]
     annotations = {
         INTERRUPTION_PENALTY: _dollars(archetype.interruption_penalty),
         RECLAMATION_PENALTY: _dollars(archetype.reclamation_penalty),
     }
-    return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+    return {"metadata": {"labels": _labels(workload, steady), "annotations": annotations}, "spec": spec}
 
 
-def _spread_name(workload: Workload) -> str:
-    """The same for all workloads of one archetype, size, priority and set of axes (ADR 34)."""
-    alike = (workload.size.resources, workload.priority, workload.node_labels)
-    return f"{workload.archetype.name}-{zlib.crc32(repr(alike).encode()):08x}"
+def counted_by_spread(workload: Workload) -> dict[str, str]:
+    """The label of the Pods among which a workload spreads: those of its archetype if they are all alike, else its own.
+
+    BigFleet is not told whom a rule counts, so one that counts Pods of other needs or sizes asks for what nobody can
+    provide (ADR 34).
+    """
+    if workload.archetype.is_one_need:
+        return {ARCHETYPE_LABEL: workload.archetype.name}
+    return {WORKLOAD_LABEL: workload.name}
 
 
 def _affinity(workload: Workload) -> Object:

@@ -183,6 +183,13 @@ class Archetype(Document):
             top = largest(top, parse_vector(size.resources))
         return top
 
+    @property
+    def is_one_need(self) -> bool:
+        """Whether all its Pods in a cluster are alike to BigFleet: of one need, and of one size."""
+        all_spread_alike = self.spread is None or self.spread.probability in (0, 1)
+        one_of_each = len(self.pod_sizes) == len(self.priority_classes) == 1
+        return all_spread_alike and one_of_each and not (self.gang or self.label_axes)
+
     def pods_per_machine(self, density: int) -> int:
         if self.pods_per_node:
             return self.pods_per_node

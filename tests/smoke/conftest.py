@@ -1,4 +1,5 @@
-"""The order of whole runs: two go side by side, and the busy loops come last, when fewest are disturbed."""
+"""The order of whole runs: two go side by side, long ones first so that both workers end together, and the busy loops
+last, when fewest are disturbed."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from tests.integration.stage_cli import Runner
 
 _ORDER = (
     "thread",
+    "defects",
     "context",
     "up",
     "a_pod_finds_its_machine",
@@ -16,7 +18,6 @@ _ORDER = (
     "signals",
     "calamities",
     "same_seed",
-    "defects",
     "overload",
 )
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from bigfleet.core.requirements import RACK_KEY, ZONE_KEY
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
-from scaletest.cluster.manifests import GROUP_LABEL, SPREAD_LABEL, manifest_of, resource_of
-from scaletest.model.catalog import Archetype, Gang, Size, SpreadConstraint
+from scaletest.cluster.manifests import GROUP_LABEL, WORKLOAD_LABEL, counted_by_spread, manifest_of, resource_of
+from scaletest.model.catalog import Archetype, Gang, LabelAxis, Size, SpreadConstraint
 from scaletest.model.draw import Workload
+from scaletest.model.fleet import ARCHETYPE_LABEL
 
 
 def workload(name: str = "web", *, has_spread: bool = False, group: str = "", **fields: Any) -> Workload:
@@ -83,23 +84,20 @@ def test_a_spread_is_there_only_when_it_was_drawn() -> None:
         "topologyKey": "topology.kubernetes.io/zone",
         "maxSkew": 2,
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": {SPREAD_LABEL: spread_label(workload(spread=spread, has_spread=True))}},
+        "labelSelector": {"matchLabels": {"scaletest.bigfleet/workload": "kwok-cluster-3-web-7"}},
     }
 
 
-def spread_label(drawn: Workload) -> str | None:
-    value = manifest_of(drawn)["spec"]["template"]["metadata"]["labels"].get(SPREAD_LABEL)
-    return None if value is None else str(value)
-
-
-def test_a_spread_counts_the_pods_of_its_need_and_size_that_carry_it_too() -> None:
-    spread = SpreadConstraint(probability=0.5, when_unsatisfiable="DoNotSchedule")
-    one = workload(spread=spread, has_spread=True)
-    assert spread_label(replace(one, name="kwok-cluster-3-web-8", replicas=9)) == spread_label(one)
-    assert spread_label(replace(one, has_spread=False)) is None
-    others = [
-        workload("api", spread=spread, has_spread=True),
-        replace(one, priority=one.priority + 1),
-        replace(one, size=one.size.model_copy(update={"resources": {"cpu": "7"}})),
-    ]
-    assert len({spread_label(other) for other in [one, *others]}) == 4
+def test_a_spread_counts_its_archetype_only_if_all_pods_of_that_are_alike() -> None:
+    always = SpreadConstraint(when_unsatisfiable="DoNotSchedule")
+    sometimes = SpreadConstraint(probability=0.5, when_unsatisfiable="DoNotSchedule")
+    axis = LabelAxis(key="example.com/team", count=2)
+    archetype, own = {ARCHETYPE_LABEL: "web"}, {WORKLOAD_LABEL: "kwok-cluster-3-web-7"}
+    assert counted_by_spread(workload(spread=always, has_spread=True)) == archetype
+    assert counted_by_spread(workload(spread=sometimes, has_spread=True)) == own
+    assert counted_by_spread(workload(spread=always, has_spread=True, priority_classes=(100, 1000))) == own
+    assert counted_by_spread(workload(spread=always, has_spread=True, label_axes=(axis,))) == own
+    two_sizes = workload(spread=always, has_spread=True).archetype.model_copy(
+        update={"sizes": (Size(resources={"cpu": "1"}), Size(resources={"cpu": "2"}))}
+    )
+    assert counted_by_spread(replace(workload(), archetype=two_sizes, has_spread=True)) == own

@@ -72,7 +72,7 @@ def test_a_hard_spread_leaves_pods_pending_rather_than_skewed() -> None:
     assert cluster.pending == 2
 
 
-def test_a_hard_spread_counts_no_pods_of_another_profile() -> None:
+def test_a_hard_spread_counts_the_pods_of_its_own_controller() -> None:
     cluster, _ = lone_cluster(machine(0, READY, "c", cores=12), machine(1, READY, "c", cores=6))
     cluster.create("there", replace(pod(), kind="web"), 9)
     cluster.bind()
@@ -82,20 +82,20 @@ def test_a_hard_spread_counts_no_pods_of_another_profile() -> None:
     assert dict(cluster.controllers["api"].placed) == {"m-000": 2, "m-001": 2}
 
 
-def test_a_hard_spread_counts_equal_pods_of_all_controllers() -> None:
+def test_a_hard_spread_counts_the_pods_of_all_that_are_counted_together() -> None:
     cluster, _ = lone_cluster(machine(0, READY, "c", cores=16), machine(1, READY, "c", cores=4))
 
     def nodes() -> Counter[str]:
         return Counter(node for one in cluster.controllers.values() for node in one.placed.elements())
 
     for name in ("a", "b", "c", "d"):
-        cluster.create(name, pod(skew=1), 1)
+        cluster.create(name, replace(pod(skew=1), counted_with="api"), 1)
     cluster.bind()
     assert nodes() == {"m-000": 2, "m-001": 2}
     gone = [name for name, one in cluster.controllers.items() if "m-001" in one.placed]
     for name in gone:
         cluster.delete(name)
-    cluster.create("e", pod(skew=1), 2)
+    cluster.create("e", replace(pod(skew=1), counted_with="api"), 2)
     cluster.bind()
     assert nodes() == {"m-000": 2, "m-001": 2}
 
