@@ -32,13 +32,14 @@ class Scheduler:
     ) -> Iterator[tuple[Controller, str]]:
         """Place as someone does who knows where all belong.
 
-        A gang begins where the whole of it finds room; small domains and large gangs choose first. With a `label`, Pods
-        go only to nodes whose value of it is their kind. With `whole_gangs`, a gang that finds no such room waits.
+        A gang begins where the whole of it finds room; small domains and large gangs choose first, then what spreads.
+        With a `label`, Pods go only to nodes whose value of it is their kind. With `whole_gangs`, a gang that finds no
+        such room waits.
         """
 
-        def turn(one: Controller) -> tuple[int, int, int, str]:
-            domains = self._domains_of(one)
-            return -one.pod.profile.priority, -domains, -one.pending if domains else 0, one.name
+        def turn(one: Controller) -> tuple[int, int, int, bool, str]:
+            domains, profile = self._domains_of(one), one.pod.profile
+            return -profile.priority, -domains, -one.pending if domains else 0, not hard_spread(profile), one.name
 
         for controller in sorted(waiting, key=turn):
             candidates = self.nodes.matching(controller.pod.profile)

@@ -16,7 +16,7 @@ from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.core.vectors import parse_vector
 from bigfleet.kube import Object
 from bigfleet.sim.pods import Controller, PodClass
-from bigfleet.sim.scheduling import Scheduler
+from bigfleet.sim.scheduling import Scheduler, hard_spread
 from scaletest.model.fleet import ARCHETYPE_LABEL
 
 _POLL_SECONDS = 1.0
@@ -71,12 +71,13 @@ def plan_bindings(
     nodes: Iterable[Object],
     label: str = ARCHETYPE_LABEL,
     *,
-    gangs: bool = True,
+    complete: bool = True,
 ) -> list[Binding]:
     """(Pod, node) for every waiting Pod that has a place now: gangs whole and in one domain, hard spreads even.
 
     `pods` are those of `workloads`, each with `name`, `workload` and `node` (empty while it waits). All that are bound
-    must be among them: their room is taken. Without `gangs`, those wait.
+    must be among them: their room is taken. Until the nodes are `complete`, Pods wait whose kind has a gang or a hard
+    spread: by a rule over domains that are not all there yet, the first domain would take what belongs to the others.
     """
     machines = [_machine(node) for node in nodes if node["ready"]]
     scheduler = Scheduler(sorted({name for machine in machines for name in machine.allocatable}))
@@ -91,8 +92,9 @@ def plan_bindings(
             placed[pod["workload"]][pod["node"]] += 1
     controllers = list(_controllers(scheduler, workloads, waiting, placed))
     bindings: list[Binding] = []
-    waits = [one for one in controllers if one.pending and (gangs or not one.pod.profile.same)]
-    for controller, node in scheduler.fill(waits, label, whole_gangs=True):
+    ruled = {one.kind for one in controllers if one.pod.profile.same or hard_spread(one.pod.profile)}
+    ready = [one for one in controllers if one.pending and (complete or one.kind not in ruled)]
+    for controller, node in scheduler.fill(ready, label, whole_gangs=True):
         controller.placed[node] += 1
         controller.pending -= 1
         bindings.append((waiting[controller.name].pop(), node))
@@ -157,8 +159,9 @@ async def pre_bind(
 ) -> None:
     """Bind until every replica of the workloads that `replicas` names has a node, or no more get one for a while.
 
-    The bound Pods of all other `workloads` take room. Gangs come last, when all nodes are there: one that chose among a
-    few would take the rack that was seeded for another, and in the end the free nodes would be in the wrong racks.
+    The bound Pods of all other `workloads` take room. What has to heed racks or zones comes last, when all nodes are
+    there: a gang that chose among a few would take the rack that was seeded for another, and a spread over one zone
+    would fill it, and in the end the free nodes would be in the wrong places.
     """
     wanted = sum(replicas.values())
     loop = asyncio.get_running_loop()
@@ -188,7 +191,7 @@ async def pre_bind(
             last_node = loop.time()
         complete = loop.time() - last_node >= _NODES_COMPLETE_SECONDS
         uids = {pod["name"]: pod["uid"] for pod in current}
-        for pod, node in await bind_all(plan_bindings(workloads, current, nodes, gangs=complete), nodes, bind):
+        for pod, node in await bind_all(plan_bindings(workloads, current, nodes, complete=complete), nodes, bind):
             bound[uids[pod]] = node
         await asyncio.sleep(_POLL_SECONDS)
         current = seen()

@@ -133,6 +133,29 @@ def test_a_hard_spread_is_even_over_zones_and_counts_what_is_there() -> None:
     assert Counter(places.values()) == {"a": 1, "b": 3}
 
 
+def test_what_spreads_is_placed_before_what_can_go_anywhere() -> None:
+    spread = {"probability": 0.5, "whenUnsatisfiable": "DoNotSchedule"}
+    anywhere, even = workload("anywhere", 4), workload("even", 4, spread=spread)
+    nodes = [node("a", cpu=6, zone="zone-a"), node("b", cpu=2, zone="zone-b")]
+    places = planned([anywhere, even], pods(anywhere, even), nodes)
+    assert Counter((pod.partition("-")[0], name) for pod, name in places.items()) == {
+        ("even", "a"): 2,
+        ("even", "b"): 2,
+        ("anywhere", "a"): 4,
+    }
+
+
+def test_pods_on_machines_of_a_spread_wait_until_all_nodes_are_there() -> None:
+    """By then one zone may be there, and would be filled with what belongs to three."""
+    spread = {"probability": 0.5, "whenUnsatisfiable": "DoNotSchedule"}
+    even, beside, other = workload("even", 4, spread=spread), workload("beside", 1), workload("o", 1, archetype="api")
+    all_of_them = [even, beside, other]
+    classes = {one.name: pods_of(one) for one in all_of_them}
+    nodes = [node("a"), node("w", archetype="api")]
+    assert plan_bindings(classes, pods(*all_of_them), nodes, complete=False) == [("o-0", "w")]
+    assert len(plan_bindings(classes, pods(*all_of_them), nodes)) == 5
+
+
 def anchored(workloads: list[Workload], there: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> dict[str, str]:
     """Gang → the node of its anchor."""
     anchors = plan_anchors({one.name: pods_of(one) for one in workloads}, there, nodes)
