@@ -37,7 +37,7 @@ async def strain(live: LiveRun) -> None:
 @pytest.fixture(scope="module")
 def overloaded(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     output = tmp_path_factory.mktemp("overloaded") / "results"
-    return asyncio.run(run(output, "--profile", "smoke", "--duration", "30s", meddle=strain))
+    return asyncio.run(run(output, "--profile", "smoke", "--duration", "60s", meddle=strain))
 
 
 def test_the_verdict_is_void_with_its_own_exit_code(overloaded: FinishedRun) -> None:
