@@ -146,7 +146,7 @@ def test_what_spreads_is_placed_before_what_can_go_anywhere() -> None:
 
 
 def test_pods_on_machines_of_a_spread_wait_until_all_nodes_are_there() -> None:
-    """By then one zone may be there, and would be filled with what belongs to three."""
+    """Until then one zone may be all there is, and would be filled with what belongs to three."""
     spread = {"probability": 0.5, "whenUnsatisfiable": "DoNotSchedule"}
     even, beside, other = workload("even", 4, spread=spread), workload("beside", 1), workload("o", 1, archetype="api")
     all_of_them = [even, beside, other]
