@@ -11,7 +11,7 @@ ScaletestError
 ├── CapReached        8   the cap on time or cost was hit
 └── Interrupted     130   Ctrl-C, for every command but a run
 
-Gate verdicts (1, 5, 6) and Ctrl-C in a run are not exceptions: they are its outcome (scaletest/run/outcome.py).
+Gate verdicts (1, 5, 6) and Ctrl-C in a run are not exceptions: they are its outcome (scaletest/judge/outcome.py).
 """
 
 

@@ -39,8 +39,8 @@ from scaletest.cli.target import (
 )
 from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import UsageError
+from scaletest.model.names import NAMESPACE
 from scaletest.run.guard import Caps
-from scaletest.run.names import NAMESPACE
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
@@ -155,7 +155,8 @@ def show_before_starting(lines: Iterable[str]) -> None:
 
 def ask_before_spending(plan: "Plan", context: str | None, yes: bool) -> None:
     """A cloud run that costs money needs a yes from a person, or --yes."""
-    from scaletest.run.guard import classify_context, consent_question, needs_consent
+    from scaletest.model.contexts import classify_context
+    from scaletest.run.guard import consent_question, needs_consent
 
     if yes or context is None:
         return
@@ -205,6 +206,7 @@ async def _run(
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.display import display_for
+    from scaletest.report.pages import RunPages
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.stage import StageOptions
@@ -223,7 +225,7 @@ async def _run(
         namespace=namespace,
         overrides=chosen,
     )
-    options = RunOptions(results, stage, caps, keep=keep)
+    options = RunOptions(results, stage, caps, RunPages(), keep=keep)
     journal = Journal(results / "events.jsonl", view.show)
     run = Run(plan, options, journal)
     on_signals(run.interrupt)

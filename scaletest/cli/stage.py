@@ -23,7 +23,7 @@ from scaletest.cli.target import ContextOption, ImageOption, Target, read_target
 from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
 from scaletest.model.counting import counted
-from scaletest.run.names import NAMESPACE
+from scaletest.model.names import NAMESPACE
 
 if TYPE_CHECKING:
     from scaletest.run.leftovers import Leftover

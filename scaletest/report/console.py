@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from scaletest.judge.outcome import LEFTOVERS
 from scaletest.model.durations import format_duration
 from scaletest.run.journal import Event
-from scaletest.run.outcome import LEFTOVERS
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
 _HEADLINES = {"void": "VOID", "refused": "REFUSED"}

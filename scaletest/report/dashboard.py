@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scaletest.model.plan import Plan
-from scaletest.run.gates import (
+from scaletest.judge.gates import (
     CYCLE_P99_BY_PHASE,
     DEMAND_ALIVE,
     INFORMATIONAL,
@@ -21,8 +20,9 @@ from scaletest.run.gates import (
     grown,
     reclaim_gate,
 )
-from scaletest.run.hops import HOPS
-from scaletest.run.selfcheck import LAG, MUTATING
+from scaletest.judge.hops import HOPS
+from scaletest.judge.selfcheck import LAG, MUTATING
+from scaletest.model.plan import Plan
 
 UID = "bigfleet-scaletest"
 _DATASOURCE = {"type": "prometheus", "uid": "prometheus"}

@@ -14,12 +14,12 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from scaletest.judge.gates import RESTARTS_KEY, Gate, all_gates
 from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.console import Console, is_quiet, verdict_lines
 from scaletest.report.margins import margin_of, percent
-from scaletest.run.gates import RESTARTS_KEY, Gate, all_gates
 from scaletest.run.journal import Event
 
 _REDRAWS_PER_SECOND = 2

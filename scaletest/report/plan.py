@@ -5,12 +5,12 @@ from textwrap import indent
 from typing import Any
 
 from scaletest.errors import UsageError
+from scaletest.judge.gates import Gate, all_gates
 from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
 from scaletest.model.sizing import SeedSizes
-from scaletest.run.gates import Gate, all_gates
 from scaletest.run.guard import DEFAULT_CAPS, Caps, needed_flags
 from scaletest.run.preflight import not_built, refusals_of_run, warnings_of
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from scaletest.judge.gates import PODS_BOUND
 from scaletest.report.console import check_lines, gate_lines, headline
-from scaletest.run.gates import PODS_BOUND
 from scaletest.run.recheck import Recheck
 
 

@@ -18,10 +18,10 @@ from kubernetes.client.exceptions import ApiException
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from scaletest.errors import ScaletestError
+from scaletest.judge.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
 from scaletest.model.counting import counted
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
-from scaletest.run.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
 _LOG_LINES = 400

@@ -10,12 +10,12 @@ import httpx
 
 from scaletest.cluster.exposition import read_samples
 from scaletest.cluster.ports import LOAD_DRIVER_PORT, NODE_CREATOR_PORT
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.model.counting import counted, noun
 from scaletest.model.durations import format_duration
+from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT
 from scaletest.run.ground import Ground
 from scaletest.run.hostapi import HostApi, component_of
-from scaletest.run.names import PROMETHEUS_POD, PROMETHEUS_PORT
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 _TARGET = "scaletest_loadgen_cr_target"
 _ACTIVE = "scaletest_loadgen_cr_active"

@@ -14,11 +14,11 @@ from scaletest.errors import HostError, Leftovers, ScaletestError
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.owners import Owner
 from scaletest.host.registry import new_host
+from scaletest.model.names import PROMETHEUS_PORT
 from scaletest.run.contexts import ContextRecord, copy_context, new_stage_dir
 from scaletest.run.forwarding import PortForward
 from scaletest.run.hostapi import HostApi
 from scaletest.run.install import refuse_dirty_stage
-from scaletest.run.names import PROMETHEUS_PORT
 from scaletest.run.rights import refuse_without_rights
 
 _HTTPS_PORT = 443

@@ -1,9 +1,10 @@
 """Guards over other people's money: what a kube context is, and when a run needs a yes (spec/harness.md §1.2)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from scaletest.errors import UsageError
+from scaletest.model.contexts import TargetKind
 from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration, parse_duration
 
@@ -24,19 +25,6 @@ class Caps:
 
 
 DEFAULT_CAPS = Caps(parse_duration(DEFAULT_MAX_DURATION), DEFAULT_MAX_COST_USD)
-
-# Parts of a context's name that give a paid cloud away: the runbook's, plus Scaleway's.
-_CLOUD_NAMES = ("eks", "aws", "gke", "gcp", "aks", "azure", "scw", "scaleway", "kapsule")
-
-TargetKind = Literal["embedded", "cloud", "kind", "unknown"]
-
-
-def classify_context(name: str) -> TargetKind:
-    """What a context's name suggests. A cloud's name wins: `kind-of-eks` costs money, a laptop's kind does not."""
-    lowered = name.lower()
-    if any(part in lowered for part in _CLOUD_NAMES):
-        return "cloud"
-    return "kind" if "kind" in lowered else "unknown"
 
 
 def chosen_context(name: str = "") -> str:

@@ -15,13 +15,13 @@ from scaletest.host.ending import end_host
 from scaletest.host.owners import Owner
 from scaletest.host.registry import Host, find_hosts, find_orphans, names_of
 from scaletest.model.counting import counted
+from scaletest.model.names import NAMESPACE, RELEASE
 from scaletest.model.plan import TEARDOWN_SECONDS
 from scaletest.run.contexts import ContextStage, find_stages, stages_dir
 from scaletest.run.ground import remove_notes
 from scaletest.run.helm import Helm
 from scaletest.run.hostapi import HostApi, RunObjects
 from scaletest.run.install import remove_release
-from scaletest.run.names import NAMESPACE, RELEASE
 
 # Notes without a record are somebody's first step, unless they stay so.
 _FIRST_STEP_SECONDS = 60

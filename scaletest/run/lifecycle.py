@@ -11,20 +11,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import CapReached, InstallError, Leftovers, ScaletestError
+from scaletest.judge import outcome as codes
+from scaletest.judge.attribution import attribute
+from scaletest.judge.gates import gates_for
+from scaletest.judge.hops import HopReading, diagnose, hops_of, read_hops
+from scaletest.judge.judging import Soaked, judge_soak
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.readings import read_informational
+from scaletest.judge.selfcheck import ScrapeIntervals
+from scaletest.judge.summary import RunFacts, summarise
 from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
+from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, SNAPSHOTS_PORT
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
-from scaletest.report.dashboard import grafana_hint, with_dashboard
-from scaletest.report.html import report_html
-from scaletest.report.junit import junit_xml
-from scaletest.report.plan import plan_document, plan_lines
-from scaletest.run import outcome as codes
-from scaletest.run.attribution import attribute
 from scaletest.run.evidence import (
     SNAPSHOT,
     SnapshotFailed,
@@ -34,23 +39,34 @@ from scaletest.run.evidence import (
     write_json,
     write_values,
 )
-from scaletest.run.gates import gates_for
 from scaletest.run.ground import Ground, while_it_stands
 from scaletest.run.guard import Caps
-from scaletest.run.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
-from scaletest.run.judging import Soaked, judge_soak
-from scaletest.run.measure import read_informational
-from scaletest.run.names import PROMETHEUS_POD, PROMETHEUS_PORT, SNAPSHOTS_PORT
-from scaletest.run.outcome import Outcome
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.run.selfcheck import ScrapeIntervals
 from scaletest.run.settle import Settle
 from scaletest.run.soak import Soak
 from scaletest.run.stage import Stage, StageOptions
-from scaletest.run.summary import RunFacts, summarise
+
+
+class Pages(Protocol):
+    """What a run shows to people and to CI systems. The run says when; how it looks is decided elsewhere (`report`)."""
+
+    def values(self, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+        """The Helm values, with the dashboard of this plan in them."""
+        ...
+
+    def plan(self, plan: Plan, caps: Caps, run_id: str) -> dict[str, Any]:
+        """plan.json."""
+        ...
+
+    def where_to_look(self, namespace: str) -> str:
+        """How to open the dashboard of an installed run."""
+        ...
+
+    def of_summary(self, plan: Plan, summary: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, str]:
+        """File name → text."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,7 @@ class RunOptions:
     output: Path
     stage: StageOptions
     caps: Caps
+    pages: Pages
     # Leave the stage up at the end, however the run ends.
     keep: bool = False
 
@@ -74,7 +91,7 @@ class Run:
         self._outcome = Outcome()
         self._facts = RunFacts(plan, options.stage.run_id, options.stage.context or "")
         self._hops = hops_of(plan.profile.load_profile.mode)
-        values = with_dashboard(plan, plan.values(options.stage.run_id))
+        values = options.pages.values(plan, plan.values(options.stage.run_id))
         self._stage = Stage(options.stage, values, journal)
         self._prometheus: Prometheus | None = None
         # Where its snapshots are fetched from; known beforehand, because the host's API may not answer then.
@@ -112,7 +129,7 @@ class Run:
 
     async def _steps(self) -> Soaked:
         stage, output, facts = self._stage, self._options.output, self._facts
-        document = plan_document(self._plan, self._options.caps, facts.run_id)
+        document = self._options.pages.plan(self._plan, self._options.caps, facts.run_id)
         write_json(output / "plan.json", document | {"inputs": inputs_document(self._plan)})
         write_values(output / "rendered-values.yaml", stage.values)
 
@@ -127,7 +144,7 @@ class Run:
         with facts.timing("install"):
             api = await self._stage.install()
             if self._stage.values.get("grafana", {}).get("enabled"):
-                journal.say("install", grafana_hint(self._options.stage.namespace))
+                journal.say("install", self._options.pages.where_to_look(self._options.stage.namespace))
             address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
             self._snapshots_url = f"https://{await ground.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
             self._prometheus = prometheus = Prometheus(
@@ -285,8 +302,8 @@ class Run:
         """What is made from the summary, for CI systems and for people; without it the summary still stands."""
         output, summary = self._options.output, self.summary
         try:
-            (output / "junit.xml").write_text(junit_xml(summary))
-            page = report_html(summary, read_events(output / "events.jsonl"), plan_lines(self._plan))
-            (output / "report.html").write_text(page)
+            events = read_events(output / "events.jsonl")
+            for name, text in self._options.pages.of_summary(self._plan, summary, events).items():
+                (output / name).write_text(text)
         except Exception as error:  # a picture that cannot be drawn must not keep the teardown from following
             self._journal.say("evidence", f"the report could not be written: {error}")

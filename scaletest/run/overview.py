@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from scaletest.run.gates import DEMAND_BY_CLUSTER, MACHINES_BY_STATE, MACHINES_LOST, PODS_BOUND, SHORTFALLS
-from scaletest.run.prometheus import Prometheus
+from scaletest.judge.gates import DEMAND_BY_CLUSTER, MACHINES_BY_STATE, MACHINES_LOST, PODS_BOUND, SHORTFALLS
+from scaletest.judge.prometheus import Prometheus
 
 _FIGURES = {
     "bound": PODS_BOUND,

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from bigfleet.core.quantity import parse_milli
 from scaletest.errors import UsageError
+from scaletest.judge.gates import all_gates
 from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.counting import counted
 from scaletest.model.demand import burst_machines
@@ -13,7 +14,6 @@ from scaletest.model.footprint import GIB, MEASURED_PODS_PER_CORE, Footprint
 from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
-from scaletest.run.gates import all_gates
 from scaletest.run.guard import Caps, beyond_caps
 
 # A partition is held this long (spec/harness.md §7).

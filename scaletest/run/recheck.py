@@ -11,14 +11,14 @@ from typing import Any, Self
 import yaml
 
 from scaletest.errors import UsageError
+from scaletest.judge.gates import RESTARTS_KEY, GateRecord, Reading
+from scaletest.judge.judging import Judgement, Soaked, SoakWindow, judge_soak
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.prometheus import Prometheus
+from scaletest.judge.selfcheck import ScrapeIntervals, Strain
 from scaletest.model.plan import Plan
-from scaletest.run.gates import RESTARTS_KEY, GateRecord, Reading
 from scaletest.run.inputs import read_inputs
-from scaletest.run.judging import Judgement, Soaked, SoakWindow, judge_soak
-from scaletest.run.outcome import Outcome
-from scaletest.run.prometheus import Prometheus
 from scaletest.run.replaying import serve_snapshot, snapshot_of
-from scaletest.run.selfcheck import ScrapeIntervals, Strain
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import InstallError, NotSteady
+from scaletest.judge.attribution import attribute
+from scaletest.judge.gates import gates_for
+from scaletest.judge.hops import diagnose, hops_of
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.attribution import attribute
-from scaletest.run.gates import gates_for
-from scaletest.run.hops import diagnose, hops_of
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 from scaletest.run.overview import look_at_fleet
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.run.steadiness import POLL_SECONDS, QUERIES, QUIET_POLLS, Poll, Steadiness
 
 _CYCLE = "shardCycleDurationP99Seconds"

@@ -11,9 +11,9 @@ from bigfleet.engine import ActionKind
 from bigfleet.sim.recorder import Recorder
 from bigfleet.sim.simulation import Simulation
 from scaletest.errors import NotSteady
+from scaletest.judge.gates import RECLAIM_QUIET_SECONDS, GateRecord, Reading, all_gates, judge
 from scaletest.model.fleet import ARCHETYPE_LABEL
 from scaletest.model.plan import Plan
-from scaletest.run.gates import RECLAIM_QUIET_SECONDS, GateRecord, Reading, all_gates, judge
 from scaletest.run.steadiness import POLL_SECONDS, Poll, Steadiness
 from scaletest.run.virtualfleet import start_soak, virtual_fleet
 

@@ -2,16 +2,13 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError
-from scaletest.model.counting import noun
-from scaletest.model.durations import format_duration
-from scaletest.model.plan import Plan
-from scaletest.run.gates import (
+from scaletest.judge.gates import (
     FAIL_FAST_AFTER_SECONDS,
     FAIL_FAST_KEYS,
     FAIL_FAST_WINDOW_SECONDS,
@@ -20,29 +17,22 @@ from scaletest.run.gates import (
     judge,
     reclaim_gate,
 )
+from scaletest.judge.judging import Soaked, SoakWindow
+from scaletest.judge.pressure import PressureSample, read_pressure, worst_percent
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.readings import read_gate, read_reclaims
+from scaletest.judge.selfcheck import Strain
+from scaletest.judge.summary import SoakSample
+from scaletest.model.counting import noun
+from scaletest.model.durations import format_duration
+from scaletest.model.names import PROMETHEUS_POD
+from scaletest.model.plan import Plan
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
-from scaletest.run.judging import Soaked, SoakWindow
-from scaletest.run.measure import read_gate, read_reclaims
-from scaletest.run.names import PROMETHEUS_POD
 from scaletest.run.overview import look_at_fleet
-from scaletest.run.pressure import PressureSample, read_pressure, worst_percent
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.run.selfcheck import Strain
 
 _TICK_SECONDS = 5
 _LINE_EVERY_TICKS = 3
-
-
-@dataclass(frozen=True)
-class SoakSample:
-    """Every gate's value at one moment of the soak; a gate without one is left out."""
-
-    seconds: float
-    gates: dict[str, float]
-
-    def document(self) -> dict[str, Any]:
-        return {"seconds": round(self.seconds, 1), "gates": self.gates}
 
 
 class Soak:

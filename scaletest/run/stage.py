@@ -8,6 +8,7 @@ from typing import Any
 
 from scaletest.errors import HelmError, InstallError, Leftovers, ScaletestError, UsageError
 from scaletest.model.durations import format_duration
+from scaletest.model.names import NAMESPACE, RELEASE
 from scaletest.model.plan import INSTALL_SECONDS, TEARDOWN_SECONDS
 from scaletest.run.blame import merged
 from scaletest.run.ground import Ground, prepare_context, prepare_embedded
@@ -15,7 +16,6 @@ from scaletest.run.helm import Helm
 from scaletest.run.hostapi import HostApi
 from scaletest.run.install import install_chart, prepare_stage, remove_release
 from scaletest.run.journal import Journal
-from scaletest.run.names import NAMESPACE, RELEASE
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from kubernetes.client.exceptions import ApiException
 from scaletest.errors import ScaletestError, UsageError
 from scaletest.host.owners import Owner
 from scaletest.host.registry import Host
+from scaletest.model.names import COORDINATOR_PORT, PROMETHEUS_POD, PROMETHEUS_PORT
 from scaletest.run.contexts import ContextStage
 from scaletest.run.ground import runner_dir
 from scaletest.run.hostapi import HostApi, component_of, is_ready
-from scaletest.run.names import COORDINATOR_PORT, PROMETHEUS_POD, PROMETHEUS_PORT
 
 
 @dataclass(frozen=True)

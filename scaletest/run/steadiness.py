@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaletest.judge.gates import DEMAND_ALIVE, LOAD_FRACTION, PODS_BOUND, RECLAIMS, SHORTFALLS
 from scaletest.model.counting import counted, noun
-from scaletest.run.gates import DEMAND_ALIVE, LOAD_FRACTION, PODS_BOUND, RECLAIMS, SHORTFALLS
 
 POLL_SECONDS = 10
 QUIET_POLLS = 3

@@ -14,8 +14,8 @@ from bigfleet.daemon import serve_metrics
 from bigfleet.parentdeath import dying_with_us
 from scaletest import toolchain
 from scaletest.cluster.bind_latency import BindLatency
-from scaletest.run.measure import read_informational
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.readings import read_informational
 from tests.integration.apiserver import free_ports
 from tests.patience import eventually
 

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from scaletest.run.gates import Verdict
+from scaletest.judge.gates import Verdict
 from tests.mutants.mutant import Mistake
 from tests.smoke.runs import LiveRun
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.run.outcome import Outcome
+from scaletest.judge.outcome import Outcome
 from tests.smoke.checkout import Checkout
 from tests.smoke.defects import DEFECTS, Defect
 from tests.smoke.runs import run, shared_machine

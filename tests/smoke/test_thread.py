@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from scaletest.judge.hops import HOPS
 from scaletest.report.dashboard import queries_of
 from scaletest.report.dashboards import STORED
-from scaletest.run.hops import HOPS
 from tests.smoke.runs import FinishedRun, command, run, shared_machine
 
 Query = Callable[[str], list[float]]

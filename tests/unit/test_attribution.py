@@ -1,7 +1,7 @@
 """Where time or success is lost when everything flows (spec/harness.md, Appendix C)."""
 
 from bigfleet.shard.metrics import Outcome
-from scaletest.run.attribution import OUTCOMES, attribution
+from scaletest.judge.attribution import OUTCOMES, attribution
 
 
 def test_failed_bootstraps_come_first_and_say_what_their_outcome_means() -> None:

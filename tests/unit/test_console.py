@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from scaletest.judge.gates import Reading, gates_for, judge
+from scaletest.judge.judging import Judgement
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.summary import RunFacts, summarise
 from scaletest.report.console import verdict_lines
-from scaletest.run.gates import Reading, gates_for, judge
-from scaletest.run.judging import Judgement
-from scaletest.run.outcome import Outcome
-from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import shipped_plan, smoke_plan
 
 

@@ -4,9 +4,9 @@ import json
 from collections import Counter
 from dataclasses import replace
 
+from scaletest.judge.gates import gates_for
 from scaletest.report.dashboard import UID, dashboard, queries_of, with_dashboard
 from scaletest.report.dashboards import STORED, ladder_plan
-from scaletest.run.gates import gates_for
 from tests.unit.plans import shipped_plan, smoke_plan
 
 

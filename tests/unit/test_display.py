@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.summary import RunFacts, summarise
 from scaletest.report.display import JsonView, PlainView
 from scaletest.report.live import Heard, LiveView, lines
 from scaletest.report.margins import margin_of, percent
 from scaletest.run.guard import DEFAULT_CAPS
 from scaletest.run.journal import Event
-from scaletest.run.outcome import Outcome
-from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import shipped_plan, smoke_plan
 
 FLEET = {

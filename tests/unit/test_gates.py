@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaletest.judge.gates import INFORMATIONAL, Gate, Reading, all_gates, gates_for, judge, reclaim_gate, restart_gate
 from scaletest.model.reading import read_profile
-from scaletest.run.gates import INFORMATIONAL, Gate, Reading, all_gates, gates_for, judge, reclaim_gate, restart_gate
 from tests.unit.plans import shipped_plan, smoke_plan
 
 AT_MOST = Gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")

@@ -8,13 +8,13 @@ import pytest
 
 from scaletest.cli import run as cli_run
 from scaletest.errors import UsageError
+from scaletest.model.contexts import classify_context
 from scaletest.model.plan import Plan
 from scaletest.run.guard import (
     DEFAULT_CAPS,
     Caps,
     beyond_caps,
     chosen_context,
-    classify_context,
     needed_flags,
     needs_consent,
 )

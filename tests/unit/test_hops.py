@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from scaletest.run.hops import HOPS, HopReading, broken_hop, hops_of
+from scaletest.judge.hops import HOPS, HopReading, broken_hop, hops_of
 
 FLOWING = [HopReading(hop, passed=5.0, answers=True) for hop in HOPS]
 

@@ -2,12 +2,12 @@
 
 import xml.etree.ElementTree as ElementTree
 
+from scaletest.judge.gates import Gate, Reading, judge
+from scaletest.judge.judging import Judgement
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.selfcheck import CheckRecord
+from scaletest.judge.summary import RunFacts, summarise
 from scaletest.report.junit import junit_xml
-from scaletest.run.gates import Gate, Reading, judge
-from scaletest.run.judging import Judgement
-from scaletest.run.outcome import Outcome
-from scaletest.run.selfcheck import CheckRecord
-from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import smoke_plan
 
 GATE = Gate("k", "a gate", "q", bound=1.0)

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from scaletest.errors import UsageError
+from scaletest.judge.judging import Soaked
+from scaletest.judge.outcome import Outcome
 from scaletest.model.reading import PROJECT
+from scaletest.report.pages import RunPages
 from scaletest.run.guard import Caps
 from scaletest.run.journal import Event, Journal
-from scaletest.run.judging import Soaked
 from scaletest.run.lifecycle import Run, RunOptions
-from scaletest.run.outcome import Outcome
 from scaletest.run.stage import StageOptions
 from tests.unit.plans import smoke_plan
 
@@ -29,7 +30,7 @@ def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple
     journal = Journal(output / "events.jsonl", events.append)
     nothing = output / "no-such-place"
     stage = StageOptions("run", PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm", context="nowhere")
-    run = kind(smoke_plan(), RunOptions(output, stage, Caps(cap_seconds, 50)), journal)
+    run = kind(smoke_plan(), RunOptions(output, stage, Caps(cap_seconds, 50), RunPages()), journal)
     try:
         return asyncio.run(run.execute()), events
     finally:

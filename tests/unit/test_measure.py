@@ -1,6 +1,6 @@
 """Counting reclaims: from the first quiet moment on, resets included."""
 
-from scaletest.run.measure import count_reclaims
+from scaletest.judge.readings import count_reclaims
 
 QUIET = [(float(at), 7.0) for at in range(0, 121, 5)]
 

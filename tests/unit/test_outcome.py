@@ -4,8 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from scaletest.run.outcome import Outcome
-from scaletest.run.summary import RunFacts, summarise
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.summary import RunFacts, summarise
 from tests.unit.plans import smoke_plan
 
 ORDER = [130, 8, 2, 4, 3, 6, 1, 5, 7]

@@ -12,8 +12,8 @@ import pytest
 
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
+from scaletest.judge.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
 from scaletest.run.evidence import SnapshotFailed, keep_snapshot
-from scaletest.run.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
 
 ONE = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, "1"]}]}}
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from scaletest.errors import UsageError
+from scaletest.judge.gates import Reading, gates_for, judge, restart_gate
+from scaletest.judge.judging import Judgement, Soaked, SoakWindow
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.selfcheck import CheckRecord, Strain
+from scaletest.judge.summary import RunFacts, summarise
 from scaletest.report.recheck import replay_lines
 from scaletest.run.evidence import write_json
-from scaletest.run.gates import Reading, gates_for, judge, restart_gate
 from scaletest.run.inputs import inputs_document, plan_of, read_inputs
-from scaletest.run.judging import Judgement, Soaked, SoakWindow
-from scaletest.run.outcome import Outcome
 from scaletest.run.recheck import Evidence, changes_between, soaked_of
-from scaletest.run.selfcheck import CheckRecord, Strain
-from scaletest.run.summary import RunFacts, summarise
 from tests.unit.plans import shipped_plan, smoke_plan
 
 PRESSURE = CheckRecord("cpuPressurePercent", "CPU pressure", 60.0, "ok", "calm", 12.5)

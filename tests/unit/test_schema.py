@@ -8,20 +8,20 @@ import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from scaletest.judge.gates import Reading, all_gates, judge
+from scaletest.judge.hops import HOPS, HopReading
+from scaletest.judge.judging import Judgement, Soaked, SoakWindow
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.selfcheck import CheckRecord, Strain
+from scaletest.judge.summary import RunFacts, summarise
+from scaletest.judge.summarydoc import Summary
 from scaletest.model.base import Document
 from scaletest.model.catalog import Catalog
 from scaletest.model.profile import Profile
 from scaletest.model.reading import MODELS, PROJECT
 from scaletest.model.schema import DIALECT, Shape, json_schema, shape_of
 from scaletest.model.substrate import Substrate
-from scaletest.run.gates import Reading, all_gates, judge
-from scaletest.run.hops import HOPS, HopReading
-from scaletest.run.judging import Judgement, Soaked, SoakWindow
-from scaletest.run.outcome import Outcome
-from scaletest.run.selfcheck import CheckRecord, Strain
 from scaletest.run.soak import SoakSample
-from scaletest.run.summary import RunFacts, summarise
-from scaletest.run.summarydoc import Summary
 from tests.unit.plans import smoke_plan
 
 DOCUMENTS: dict[str, Any] = {**MODELS, "summary": Summary}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.run.gates import Reading, all_gates, judge
+from scaletest.judge.gates import Reading, all_gates, judge
 from tests.mutants.mutant import PACKAGE, Mistake
 from tests.smoke.defects import DEFECTS, Defect
 from tests.unit.plans import smoke_plan

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from scaletest.judge.gates import Gate, Reading, judge
+from scaletest.judge.judging import Judgement
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.pressure import read_pressure, worst_percent
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.judge.selfcheck import CheckRecord, ScrapeIntervals, Strain, check_harness, missed_share, shortage
 from scaletest.model.substrate import SelfCheck
 from scaletest.report.console import check_lines
-from scaletest.run.gates import Gate, Reading, judge
-from scaletest.run.judging import Judgement
-from scaletest.run.outcome import Outcome
-from scaletest.run.pressure import read_pressure, worst_percent
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable, Sample
-from scaletest.run.selfcheck import CheckRecord, ScrapeIntervals, Strain, check_harness, missed_share, shortage
 
 LIMITS = SelfCheck()
 OVER = CheckRecord("cpuPressurePercent", "CPU pressure", 60.0, "over", "cores were short for 71 %", 71.0)

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from scaletest.errors import InstallError, NotSteady
+from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.model.profile import Profile
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Event, Journal
-from scaletest.run.prometheus import Prometheus, Sample
 from scaletest.run.settle import Settle
 from scaletest.run.steadiness import PLATEAU_POLLS, QUIET_POLLS, Poll, Steadiness
 from tests.unit.plans import smoke_plan

@@ -12,6 +12,7 @@ from bigfleet.core import penalty
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.shard.metrics import ShardMetrics
 from scaletest.cluster.bind_latency import BindLatency
+from scaletest.judge.gates import all_gates
 from scaletest.model import fleet as fleets
 from scaletest.model.capacity import find_shortage
 from scaletest.model.draw import draw_clusters
@@ -21,7 +22,6 @@ from scaletest.model.reading import PROJECT, read_profile, read_substrate, shipp
 from scaletest.model.sizing import allocate_machines, effective_machines, machine_share, seed_sizes
 from scaletest.model.substrate import Substrate
 from scaletest.report.plan import full_plan_lines
-from scaletest.run.gates import all_gates
 from scaletest.run.preflight import refusals_of, refuse_the_impossible, shortage, warnings_of
 from tests.unit.plans import LAPTOP, shipped_plan
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.run.gates import Gate, gates_for
+from scaletest.judge.gates import Gate, gates_for
+from scaletest.judge.judging import SoakWindow
+from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
-from scaletest.run.judging import SoakWindow
-from scaletest.run.prometheus import Prometheus, Sample
 from scaletest.run.soak import Soak, soak_figures
 from tests.unit.plans import smoke_plan
 

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.model.profile import DemandMode
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from scaletest.judge.pressure import WINDOW_SECONDS
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.model.names import PROMETHEUS_POD
 from scaletest.model.substrate import SelfCheck
-from scaletest.run.names import PROMETHEUS_POD
-from scaletest.run.pressure import WINDOW_SECONDS
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable, Sample
 
 CheckVerdict = Literal["ok", "over", "unmeasured", "skipped"]
 

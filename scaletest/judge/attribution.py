@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from scaletest.judge.gates import INFORMATIONAL, Gate
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.model.counting import counted
-from scaletest.run.gates import INFORMATIONAL, Gate
-from scaletest.run.prometheus import Prometheus, PrometheusUnreachable
 
 _WINDOW = "120s"
 OUTCOMES = {

@@ -8,20 +8,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from scaletest.judge.gates import UNMEASURED_VALUE
+from scaletest.judge.hops import HopReading
+from scaletest.judge.judging import Judgement, Soaked
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.summarydoc import Summary, SummaryCheck, SummaryGate, SummarySample
+from scaletest.model.contexts import classify_context
 from scaletest.model.plan import Plan
 from scaletest.model.substrate import Substrate
-from scaletest.run.gates import UNMEASURED_VALUE
-from scaletest.run.guard import classify_context
-from scaletest.run.hops import HopReading
-from scaletest.run.judging import Judgement, Soaked
-from scaletest.run.outcome import Outcome
-from scaletest.run.soak import SoakSample
-from scaletest.run.summarydoc import Summary, SummaryCheck, SummaryGate, SummarySample
 from scaletest.toolchain.helm import HELM
 from scaletest.toolchain.tools import GO_TOOLS
 
 # A curve on a page needs no more.
 _MOST_SAMPLES = 240
+
+
+@dataclass(frozen=True)
+class SoakSample:
+    """Every gate's value at one moment of the soak; a gate without one is left out."""
+
+    seconds: float
+    gates: dict[str, float]
+
+    def document(self) -> dict[str, Any]:
+        return {"seconds": round(self.seconds, 1), "gates": self.gates}
 
 
 @dataclass

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaletest.judge import outcome as codes
+from scaletest.judge.gates import GateRecord, Reading, gates_for, judge, reclaim_gate, restart_gate
+from scaletest.judge.prometheus import Prometheus
+from scaletest.judge.readings import read_gate, read_reclaims
+from scaletest.judge.selfcheck import CheckRecord, ScrapeIntervals, Strain, check_harness, shortage
 from scaletest.model.plan import Plan
-from scaletest.run import outcome as codes
-from scaletest.run.gates import GateRecord, Reading, gates_for, judge, reclaim_gate, restart_gate
-from scaletest.run.measure import read_gate, read_reclaims
-from scaletest.run.prometheus import Prometheus
-from scaletest.run.selfcheck import CheckRecord, ScrapeIntervals, Strain, check_harness, shortage
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from typing import NotRequired
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
-from scaletest.run.gates import Verdict
-from scaletest.run.guard import TargetKind
-from scaletest.run.outcome import Conclusion
-from scaletest.run.selfcheck import CheckVerdict
+from scaletest.judge.gates import Verdict
+from scaletest.judge.outcome import Conclusion
+from scaletest.judge.selfcheck import CheckVerdict
+from scaletest.model.contexts import TargetKind
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 
-from scaletest.run.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS, UNMEASURED_VALUE, Gate, Reading
-from scaletest.run.prometheus import Point, Prometheus, PrometheusUnreachable, grown
+from scaletest.judge.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS, UNMEASURED_VALUE, Gate, Reading
+from scaletest.judge.prometheus import Point, Prometheus, PrometheusUnreachable, grown
 
 # A quiet while begins at a sample, and the first one is up to so much later than the time that was asked for.
 _SCRAPE_SECONDS = 10
