@@ -26,6 +26,12 @@ class Metrics:
             ["shard"],
             registry=registry,
         )
+        self.shard_reports = Counter(
+            "bigfleet_coordinator_shard_reports_total",
+            "Reports of a shard that were taken in.",
+            ["shard"],
+            registry=registry,
+        )
         self.malformed = Counter(
             "bigfleet_coordinator_malformed_total",
             "Requests that could not be read, or were too large.",

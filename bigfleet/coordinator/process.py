@@ -117,7 +117,8 @@ async def serve(options: CoordinatorOptions) -> None:
             interceptors=[RefuseMalformed(metrics.refuse_malformed)],
             options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
         )
-        service = CoordinatorService(leadership, standing, client, "https" if options.tls_dir else "http")
+        scheme = "https" if options.tls_dir else "http"
+        service = CoordinatorService(leadership, standing, client, scheme, metrics.shard_reports)
         rpc.add_CoordinatorServicer_to_server(service, server)
         health = Health(server)
         listen(server, options.listen, options.tls_dir, Identity("coordinator", options.id))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import grpc
+from prometheus_client import Counter
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
@@ -36,12 +37,14 @@ class CoordinatorService(rpc.CoordinatorServicer):
         standing: Standing,
         client: EtcdClient,
         scheme: str,
+        reports: Counter,
         now_unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._leadership = leadership
         self._standing = standing
         self._client = client
         self._scheme = scheme
+        self._reports = reports
         self._now_unix_ns = now_unix_ns
 
     async def ReportShard(self, request: pb.ShardReport, context: Context) -> pb.ReportAck:  # noqa: N802
@@ -49,13 +52,15 @@ class CoordinatorService(rpc.CoordinatorServicer):
             await _need(context, shard_id=request.shard_id)
             await require(context, "shard", name=request.shard_id)
             instructions = await tenure.report(request, self._now_unix_ns())
-            return pb.ReportAck(
+            answer = pb.ReportAck(
                 coordinator_term=tenure.claim.term,
                 acknowledged=True,
                 instructions=instructions,
                 founded_unix_ns=tenure.claim.founded_unix_ns,
                 domains_assigned=bool((await tenure.ownership()).owners),
             )
+        self._reports.labels(request.shard_id).inc()
+        return answer
 
     async def AssignDomain(  # noqa: N802
         self, request: pb.AssignDomainRequest, context: Context
@@ -89,6 +94,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
         async with self._leading(context) as tenure:
             await _need(context, shard_id=request.shard_id)
             await tenure.remove_shard(request.shard_id)
+            self._reports.remove(request.shard_id)
         return pb.RemoveShardResponse()
 
     async def SetQuota(self, request: pb.SetQuotaRequest, context: Context) -> pb.SetQuotaResponse:  # noqa: N802

@@ -57,6 +57,19 @@ class Arrangement:
         return replace(self, block=block, wants=every_want, units=every_unit, pods=every_pod)
 
 
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """The needs of a cluster as they were sent, whatever they fold to: one row each."""
+
+    priorities: Longs
+    # Whose Pods must be held together; and, of the others, which a DoNotSchedule spread binds.
+    gangs: NDArray[np.bool_]
+    spread: NDArray[np.bool_]
+    # Milli-units, a column for each of the names. Floats: sums of them may be more than an int64 holds.
+    amounts: Floats
+    names: Sequence[str]
+
+
 class Block:
     """A roll-up in columns: as it was sent, and the folded needs that its gangs may become."""
 
@@ -179,6 +192,16 @@ class Block:
         self._folded_of: Ints = np.zeros(len(self.class_plains), np.int32)
         for number, members in enumerate(self._members):
             self._folded_of[members] = number
+
+    def sent(self) -> Sent:
+        profiles, units = self._profiles, np.array(self._units, np.float64)
+        return Sent(
+            profiles.priorities[self._profile_of],
+            (self._group_of != NO_GROUP) | (profiles.same_keys[self._profile_of] >= 0),
+            np.array([bool(profiles.terms[profile]) for profile in self._profile_of.tolist()], np.bool_),
+            self._aggregates[:, : len(units)] * units,
+            self._dimensions.names[: len(units)],
+        )
 
     def rescale(self, width: int, factors: list[int]) -> None:
         """The units of the vectors changed."""

@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet.daemon import exponential_buckets
+from bigfleet.operator.sent import SentRollups
 
 ROLLUP_PHASES = ("list", "build", "enqueue")
 NODE_PHASES = ("Provisioning", "Launched", "Registered", "Ready", "Draining", "Drained", "Failed")
@@ -49,6 +50,7 @@ class OperatorMetrics:
         self.outbox_dropped = Counter(
             "bigfleet_operator_outbox_dropped_total", "Messages that found the outbox full.", registry=registry
         )
+        self.sent_rollups = SentRollups(registry)
         self.node_state_update = Histogram(
             "bigfleet_operator_node_state_update_duration_seconds",
             "From a NodeStateUpdate received to its UpcomingNode written.",

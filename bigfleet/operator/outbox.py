@@ -21,8 +21,9 @@ class Outbox:
     A full queue drops the newcomer: the shard times out what is not answered, and asks again.
     """
 
-    def __init__(self, dropped: Counter) -> None:
+    def __init__(self, dropped: Counter, on_rollup_sent: Callable[[ClusterCapacityNeeds], None]) -> None:
         self._dropped = dropped
+        self._on_rollup_sent = on_rollup_sent
         self._messages: deque[OperatorMessage] = deque()
         self._rollup: ClusterCapacityNeeds | None = None
         self._filled = asyncio.Event()
@@ -53,6 +54,7 @@ class Outbox:
             if self._rollup is not None:
                 rollup, self._rollup = self._rollup, None
                 await write(OperatorMessage(rollup=rollup))
+                self._on_rollup_sent(rollup)
                 continue
             self._filled.clear()
             await self._filled.wait()

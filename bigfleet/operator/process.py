@@ -33,7 +33,7 @@ async def serve(options: OperatorOptions) -> None:
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     async with KubeClient(config, qps=options.qps, burst=options.burst, user_agent="bigfleet-operator") as kube:
-        outbox = Outbox(metrics.outbox_dropped)
+        outbox = Outbox(metrics.outbox_dropped, metrics.sent_rollups.sent)
         requests = Requests(metrics.requests_skipped)
         informer = TypedInformer(kube, CAPACITY_REQUESTS, CapacityRequest, on_change=requests.on_change)
         acknowledger = Acknowledger(kube, requests, metrics, options.ack_concurrency)

@@ -14,6 +14,7 @@ from bigfleet.shard.convert import shortfall_to_wire
 from bigfleet.shard.cycle import CycleReport
 from bigfleet.shard.domains import Domain, Domains
 from bigfleet.shard.inventory import Inventory
+from bigfleet.shard.metrics import ReportOutcome, ShardMetrics
 from bigfleet.shard.options import ShardOptions
 
 log = structlog.get_logger()
@@ -89,6 +90,8 @@ class CoordinatorClient:
         latest: Callable[[], CycleReport],
         instructions: Instructions,
         domains: Domains,
+        metrics: ShardMetrics,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._coordinators = LeaderClient([each.strip() for each in addresses.split(",")], options.tls_dir)
@@ -97,7 +100,11 @@ class CoordinatorClient:
         self._latest = latest
         self._instructions = instructions
         self._domains = domains
+        self._metrics = metrics
         self._reports = 0
+        self._taken_at = monotonic()
+        self._monotonic = monotonic
+        metrics.report_oldest.set_function(lambda: monotonic() - self._taken_at)
         self._acks: list[coordinator_pb2.InstructAck] = []
         # Set once somebody was asked, whether a leader answered or not.
         self.asked = asyncio.Event()
@@ -126,10 +133,16 @@ class CoordinatorClient:
             answer = await self._coordinators.call("ReportShard", self._build(), _REPORT_TIMEOUT_SECONDS)
         except CoordinatorError as error:
             log.warning("report failed", error=str(error), tried=error.tried)
+            self._metrics.reports.labels(ReportOutcome.FAILED).inc()
             return False
         except grpc.aio.AioRpcError as error:
             log.warning("report refused", code=error.code().name, details=error.details())
+            self._metrics.reports.labels(ReportOutcome.REFUSED).inc()
         else:
+            if answer.acknowledged:
+                self._taken_at = self._monotonic()
+            outcome = ReportOutcome.TAKEN if answer.acknowledged else ReportOutcome.REFUSED
+            self._metrics.reports.labels(outcome).inc()
             self._acks = self._instructions.take(answer)
         return True
 

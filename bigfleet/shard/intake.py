@@ -66,6 +66,7 @@ class Intake:
         if self._needs.repeat(cluster):
             self._metrics.rollup_quarantined.labels(cluster).set(0)
         self._unchanged.inc()
+        self._metrics.clusters.rollup_accepted(cluster)
         return True
 
     async def take(self, cluster: str, rollup: Rollup) -> Verdict | None:
@@ -81,7 +82,9 @@ class Intake:
             return None
         self._metrics.rollup_quarantined.labels(cluster).set(verdict.held)
         self._metrics.rollups.labels(verdict.outcome).inc()
-        if not verdict.accepted:
+        if verdict.accepted:
+            self._metrics.clusters.rollup_accepted(cluster)
+        else:
             log.warning("roll-up held", cluster=cluster, rows=len(rollup.rows), held=verdict.held)
         return verdict
 

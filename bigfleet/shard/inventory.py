@@ -18,6 +18,7 @@ from bigfleet.core.machines import (
 )
 from bigfleet.engine import Fleet
 from bigfleet.shard.convert import ASSIGNED
+from bigfleet.shard.holdings import Holdings
 from bigfleet.shard.machines import Machines
 
 # (state, capacity type, interruption penalty bucket's label)
@@ -46,6 +47,7 @@ class Inventory:
         self.counts: Counter[Kind] = Counter()
         self.instance_types: Counter[str] = Counter()
         self.zones: Counter[str] = Counter()
+        self.holdings = Holdings()
         # Machines that were Configuring when first seen and have stayed so.
         self.seeded_waiting: set[str] = set()
         # Machines whose provider record must be read again, because an answer was skipped or never came.
@@ -122,6 +124,7 @@ class Inventory:
         self.counts[machine.state, machine.capacity_type, _bucket_label(machine.assignment)] += step
         self.instance_types[machine.instance_type] += step
         self.zones[machine.zone] += step
+        self.holdings.count(machine, step)
 
 
 def kept_assignment(known: Machine, seen: Machine) -> Assignment:

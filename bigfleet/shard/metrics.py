@@ -10,6 +10,7 @@ from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.daemon import exponential_buckets
 from bigfleet.engine import ActionKind, Shortfall
+from bigfleet.shard.claims import PRIORITY_CLASSES, ClusterClaims
 from bigfleet.shard.inventory import Kind
 
 _FINE = math.sqrt(2)
@@ -19,7 +20,14 @@ _LATENCY_BUCKETS = exponential_buckets(0.01, _FINE, 42)  # up to 4 h
 
 PHASES = ("reconcile", "snapread", "phase1", "phase2", "phase3", "emit", "execute")
 _AGES = ((300, "300+"), (60, "60-299"), (10, "10-59"), (1, "1-9"))
-_PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
+
+
+class ReportOutcome(StrEnum):
+    """What became of a report to the coordinator."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"  # the leader answered that it does not take it
+    FAILED = "failed"  # no leader answered
 
 
 class Outcome(StrEnum):
@@ -113,6 +121,9 @@ class ShardMetrics:
         self.malformed = counter("malformed_total", "Requests that could not be read, or were too large.", ["method"])
         self.rollup_quarantined = gauge("rollup_quarantined", "Times the guard holds this roll-up.", ["cluster"])
         self.rollups_rejected = counter("rollups_rejected_total", "Roll-ups that can't be understood.", ["cluster"])
+        self.reports = counter("reports_total", "Reports to the coordinator.", ["outcome"])
+        self.report_oldest = gauge("report_oldest_seconds", "Since when the coordinator has taken no report of ours.")
+        self.clusters = ClusterClaims(registry)
         self._create_series()
 
     def _create_series(self) -> None:
@@ -131,6 +142,8 @@ class ShardMetrics:
             self.malformed.labels(method)
         for payload in ("bootstrap_request", "reclaim_instruction"):
             self.reissued.labels(payload)
+        for report in ReportOutcome:
+            self.reports.labels(report)
         for event in ("installed", "removed", "replaced"):
             self.session_lifecycle.labels(event)
         self.publish_shortfalls(())
@@ -143,10 +156,10 @@ class ShardMetrics:
 
     def publish_shortfalls(self, shortfalls: Iterable[Shortfall]) -> None:
         ages = dict.fromkeys((label for _, label in _AGES), 0)
-        classes = dict.fromkeys([*(label for _, label in _PRIORITY_CLASSES), "other"], 0)
+        classes = dict.fromkeys([*(label for _, label in PRIORITY_CLASSES), "other"], 0)
         for shortfall in shortfalls:
             ages[_bracket(shortfall.age_cycles, _AGES, "1-9")] += 1
-            classes[_bracket(shortfall.profile.priority, _PRIORITY_CLASSES, "other")] += 1
+            classes[_bracket(shortfall.profile.priority, PRIORITY_CLASSES, "other")] += 1
         self.shortfalls.set(sum(classes.values()))
         for label, count in ages.items():
             self.shortfalls_aged.labels(label).set(count)

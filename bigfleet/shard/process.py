@@ -110,7 +110,13 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         cycles = Cycles(options, engine, inventory, needs, reconciler, executor, holds, sessions, metrics, audit, wake)
 
         inventory.observer = observer(executor, notices, holds)
-        web = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: reconciler.ready)
+        web = await daemon.serve_metrics(
+            options.metrics_addr,
+            registry,
+            ready=lambda: reconciler.ready,
+            refresh=lambda: metrics.clusters.refresh(inventory),
+            many=True,
+        )
         stack.push_async_callback(web.cleanup)
         server = grpc.aio.server(
             interceptors=[RefuseMalformed(lambda method, _code: metrics.malformed.labels(method).inc())],
@@ -126,7 +132,14 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             loops.append(keep_renewed(options.tls_dir, options.renewal, registry))
         if options.coordinator_addr:
             reports = CoordinatorClient(
-                options, options.coordinator_addr, epoch, inventory, lambda: cycles.latest, instructions, domains
+                options,
+                options.coordinator_addr,
+                epoch,
+                inventory,
+                lambda: cycles.latest,
+                instructions,
+                domains,
+                metrics,
             )
             loops.append(reports.run())
             loops.append(_cycle_once_asked(cycles, reports) if domains.owned is None else cycles.run())

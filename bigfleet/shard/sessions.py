@@ -237,6 +237,7 @@ class Sessions:
         outbox = Outbox(self._departures.pop(cluster, {}), self._metrics.outbox_dropped.inc)
         session = self._sessions[cluster] = _Session(cluster, outbox)
         self._metrics.session_lifecycle.labels("installed").inc()
+        self._metrics.clusters.session_installed(cluster)
         self._metrics.active_sessions.set(len(self._sessions))
         self._wake()  # actions may have waited for this operator
         self._introduce(session)

@@ -46,6 +46,10 @@ async def test_a_shard_speaks_for_itself_only(leader: Coordinator) -> None:
         "shard_id must be set",
     )
     assert await leader.shards() == []
+    assert await leader.metric("bigfleet_coordinator_shard_reports_total", shard="shard-0") is None
+    await leader.report()
+    await leader.report()
+    assert await leader.metric("bigfleet_coordinator_shard_reports_total", shard="shard-0") == 2
 
 
 # spec/engine.md §10: who may call what; everyone else is denied.

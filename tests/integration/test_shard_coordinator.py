@@ -30,6 +30,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
         self.acks: dict[str, pb.InstructAck] = {}
         self.changed = asyncio.Event()
         self.address = ""
+        self.refuses = False
 
     def instruct(self, instruction_id: str, **payload: Any) -> None:
         self.pending[instruction_id] = pb.CoordinatorInstruction(
@@ -46,6 +47,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
             self.pending.pop(ack.instruction_id, None)
             self.acks[ack.instruction_id] = ack
         self.changed.set()
+        if self.refuses:
+            await context.abort(grpc.StatusCode.INTERNAL, "not now")
         return pb.ReportAck(coordinator_term=self.term, acknowledged=True, instructions=self.pending.values())
 
 
@@ -99,6 +102,20 @@ async def test_an_assigned_domain_is_all_the_shard_sees_from_then_on_even_after_
             await shard.until_metric(2, "inventory_machines")
         async with shard_at(tmp_path, provider, cycle_interval_seconds=0.1) as alone:
             await alone.until_metric(2, "inventory_machines")
+
+
+async def test_reports_that_the_leader_refuses_do_not_count_as_taken(tmp_path: Path) -> None:
+    async with (
+        coordinator_at_work() as coordinator,
+        provider_at(tmp_path, FLEET) as provider,
+        shard_at(tmp_path, provider, **reporting_to(coordinator)) as shard,
+    ):
+        await shard.until_at_least(2, "reports_total", outcome="taken")
+        coordinator.refuses = True
+        await shard.until_at_least(2, "reports_total", outcome="refused")
+        taken = await shard.metric("reports_total", outcome="taken")
+        await shard.until_at_least(0.5, "report_oldest_seconds")
+        assert await shard.metric("reports_total", outcome="taken") == taken
 
 
 async def test_what_the_shard_cannot_do_it_says_so(tmp_path: Path) -> None:

@@ -280,3 +280,20 @@ async def test_a_demand_larger_than_the_limit_per_cycle_is_met_in_several_cycles
             await cluster.until_configured(4)
         assert await shard.metric("actions_deferred_total") == 3 + 2 + 1
         assert await shard.metric("actions_total", kind="Bootstrap") == 4
+
+
+async def test_what_the_shard_says_of_a_cluster_is_what_it_asked_for_and_got(tmp_path: Path) -> None:
+    async with (
+        provider_at(tmp_path, fleet_of(IDLE)) as provider,
+        shard_at(tmp_path, provider, cycle_interval_seconds=0.1) as shard,
+        cluster_at(shard, provider) as cluster,
+    ):
+        await cluster.roll_up(small_need(machines=3))
+        asked = {"cluster": CLUSTER, "resource": "cpu", "priority_class": "service", "kind": "plain"}
+        await shard.until_metric(12, "cluster_demand", **asked)
+        await shard.until_metric(3, "cluster_machines", cluster=CLUSTER)
+        await shard.until_at_least(12, "cluster_allocatable", cluster=CLUSTER, resource="cpu")
+        assert await shard.metric("cluster_sessions_total", cluster=CLUSTER) == 1
+        assert await shard.metric("cluster_rollups_total", cluster=CLUSTER) == 1
+        await cluster.roll_up(small_need(machines=2))
+        await shard.until_metric(8, "cluster_demand", **asked)

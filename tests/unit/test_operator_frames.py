@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from bigfleet.api.v1alpha1.capacity_pb2 import ClusterCapacityNeeds, NodeSelectorRequirement
+from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed, ClusterCapacityNeeds, NodeSelectorRequirement
 from bigfleet.api.v1alpha1.provider_pb2 import Resources
 from bigfleet.api.v1alpha1.shard_pb2 import (
     AvailableCapacityUpdate,
@@ -128,17 +128,25 @@ class Wire:
             self.full.set()
 
 
+Sent = list[ClusterCapacityNeeds]
+
+
 @pytest.fixture
 def dropped() -> Counter:
     return Counter("dropped", "Dropped.", registry=CollectorRegistry())
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return []
 
 
 def count(counter: Counter) -> float:
     return next(sample.value for metric in counter.collect() for sample in metric.samples)
 
 
-async def test_only_the_newest_roll_up_is_sent_and_answers_go_first(dropped: Counter) -> None:
-    outbox = Outbox(dropped)
+async def test_only_the_newest_roll_up_is_sent_and_answers_go_first(dropped: Counter, sent: Sent) -> None:
+    outbox = Outbox(dropped, sent.append)
     for time in (1, 2):
         outbox.put_rollup(ClusterCapacityNeeds(timestamp_unix_nanos=time))
     outbox.put(ack("a"))
@@ -150,10 +158,19 @@ async def test_only_the_newest_roll_up_is_sent_and_answers_go_first(dropped: Cou
         await sending
     assert [message.WhichOneof("payload") for message in wire.sent] == ["reclaim_ack", "rollup"]
     assert wire.sent[1].rollup.timestamp_unix_nanos == 2
+    assert len(sent) == 1, "of two that were built"
 
 
-async def test_an_answer_whose_session_broke_is_sent_in_the_next_one(dropped: Counter) -> None:
-    outbox = Outbox(dropped)
+async def test_a_roll_up_counts_as_sent_once_it_was_written(dropped: Counter, sent: Sent) -> None:
+    outbox = Outbox(dropped, sent.append)
+    outbox.put_rollup(ClusterCapacityNeeds())
+    with pytest.raises(ConnectionError):
+        await outbox.send_to(Wire(cut_after=0).write)
+    assert sent == []
+
+
+async def test_an_answer_whose_session_broke_is_sent_in_the_next_one(dropped: Counter, sent: Sent) -> None:
+    outbox = Outbox(dropped, sent.append)
     outbox.put(ack("a"))
     with pytest.raises(ConnectionError):
         await outbox.send_to(Wire(cut_after=0).write)
@@ -165,8 +182,8 @@ async def test_an_answer_whose_session_broke_is_sent_in_the_next_one(dropped: Co
     assert [message.reclaim_ack.instruction_id for message in wire.sent] == ["a", "b"]
 
 
-async def test_a_full_outbox_drops_the_newcomer_and_counts_it(dropped: Counter) -> None:
-    outbox = Outbox(dropped)
+async def test_a_full_outbox_drops_the_newcomer_and_counts_it(dropped: Counter, sent: Sent) -> None:
+    outbox = Outbox(dropped, sent.append)
     for index in range(CAPACITY + 3):
         outbox.put(ack(str(index)))
     assert count(dropped) == 3
@@ -197,6 +214,27 @@ def test_plaintext_has_to_be_asked_for(tls: dict[str, Any]) -> None:
         OperatorOptions("c", "127.0.0.1:1", Path("kubeconfig"), "127.0.0.1:2", **tls)
 
 
+def sent_demand(registry: CollectorRegistry, resource: str, priority_class: str, kind: str) -> float | None:
+    labels = {"resource": resource, "priority_class": priority_class, "kind": kind}
+    return registry.get_sample_value("bigfleet_operator_sent_demand", labels)
+
+
+def test_what_was_sent_is_added_up_as_the_shard_shows_it() -> None:
+    registry = CollectorRegistry()
+    metrics = OperatorMetrics(registry)
+    rows = [
+        CapacityNeed(aggregate_resources={"cpu": "1500m", "memory": "2Gi"}, priority=1000),
+        CapacityNeed(aggregate_resources={"cpu": "2"}, priority=1001),
+        CapacityNeed(aggregate_resources={"cpu": "8"}, priority=100, group="rack"),
+    ]
+    metrics.sent_rollups.sent(ClusterCapacityNeeds(needs=rows))
+    text = generate_latest(registry).decode()
+    assert "bigfleet_operator_rollups_sent_total 1.0" in text
+    assert sent_demand(registry, "cpu", "service", "plain") == 3.5
+    assert sent_demand(registry, "cpu", "batch", "gang") == 8
+    assert sent_demand(registry, "memory", "service", "plain") == 2 * 2**30
+
+
 def test_every_series_exists_before_anything_happened() -> None:
     registry = CollectorRegistry()
     OperatorMetrics(registry)
@@ -209,6 +247,7 @@ def test_every_series_exists_before_anything_happened() -> None:
         'bigfleet_operator_acknowledge_duration_seconds_bucket{le="327.68"} 0.0',
         "bigfleet_operator_acknowledged_total 0.0",
         "bigfleet_operator_outbox_dropped_total 0.0",
+        "bigfleet_operator_rollups_sent_total 0.0",
         "bigfleet_operator_session_reconnects_total 0.0",
         "bigfleet_operator_dispatch_inflight 0.0",
         'bigfleet_operator_upcoming_node_writes_total{op="delete",outcome="noop"} 0.0',

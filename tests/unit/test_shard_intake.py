@@ -71,6 +71,20 @@ async def test_a_doubt_that_ended_is_no_longer_shown(intake: Intake, registry: C
     assert held() == 0
 
 
+async def test_a_cluster_s_accepted_roll_ups_are_counted_changed_or_not(
+    intake: Intake, registry: CollectorRegistry
+) -> None:
+    def accepted() -> float | None:
+        return registry.get_sample_value("bigfleet_shard_cluster_rollups_total", {"cluster": "c"})
+
+    await outcomes(intake, rollup(12), rollup(12), rollup(12, "2"))
+    assert accepted() == 3
+    await outcomes(intake, rollup(0), rollup(12, "NaN"))
+    assert accepted() == 3, "one was held, one rejected"
+    assert intake.repeats("c", Rollup.of(rollup(12, "2")))
+    assert accepted() == 4
+
+
 async def test_what_was_rejected_is_not_what_the_demand_is_from(intake: Intake, registry: CollectorRegistry) -> None:
     bad = rollup(2, "NaN")
     assert await outcomes(intake, rollup(2), bad, bad, rollup(2)) == ["changed", "rejected", "rejected", "unchanged"]

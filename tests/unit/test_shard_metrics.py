@@ -9,7 +9,7 @@ from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.core.requirements import Profile
 from bigfleet.engine import ActionKind, Shortfall
-from bigfleet.shard.metrics import Outcome, ShardMetrics
+from bigfleet.shard.metrics import Outcome, ReportOutcome, ShardMetrics
 
 
 @pytest.fixture
@@ -40,6 +40,10 @@ def test_every_series_that_a_gate_reads_is_there_at_zero(registry: CollectorRegi
     for bucket in penalty.ALL_BUCKETS:
         assert value(registry, "demand_machines", interruption_penalty_bucket=penalty.label(bucket)) == 0
     for name in ("shortfalls", "seeded_waiting", "reclaims_capped_total", "active_sessions", "actuation_paused"):
+        assert value(registry, name) == 0
+    for outcome in ReportOutcome:
+        assert value(registry, "reports_total", outcome=outcome) == 0
+    for name in ("report_oldest_seconds", "clusters_not_shown"):
         assert value(registry, name) == 0
     for name in ("cycle_duration_seconds", "configure_phase_seconds", "create_phase_seconds"):
         assert value(registry, f"{name}_count") == 0

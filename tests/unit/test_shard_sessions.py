@@ -114,3 +114,17 @@ async def test_every_repetition_is_acknowledged_and_wakes_nobody() -> None:
         assert conversation.woken == woken
         unchanged = conversation.registry.get_sample_value("bigfleet_shard_rollups_total", {"outcome": "unchanged"})
         assert unchanged == 3
+
+
+async def test_every_session_of_a_cluster_is_counted_a_redial_too() -> None:
+    conversation = Conversation()
+
+    def sessions() -> float | None:
+        return conversation.registry.get_sample_value("bigfleet_shard_cluster_sessions_total", {"cluster": "c"})
+
+    assert sessions() is None
+    for number in (1, 2):
+        async with conversation.open():
+            await conversation.hear(rollup(SMALL, 1))
+            assert sessions() == number
+    assert conversation.registry.get_sample_value("bigfleet_shard_cluster_rollups_total", {"cluster": "c"}) == 2

@@ -1,0 +1,51 @@
+"""What the operator says by itself of the demand that it has sent: how often, and how much of what."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed, ClusterCapacityNeeds
+from bigfleet.core.vectors import parse_vector
+
+_MILLI = 1000
+# Least priority of a class, the highest first; as the shard shows them.
+_PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
+
+
+class SentRollups:
+    """Remembers the last roll-up that was written to the stream; it is added up when metrics are asked for."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._count = 0
+        self._last: ClusterCapacityNeeds | None = None
+        registry.register(self)
+
+    def sent(self, rollup: ClusterCapacityNeeds) -> None:
+        self._count += 1
+        self._last = rollup
+
+    def collect(self) -> Iterable[Metric]:
+        name = "bigfleet_operator_rollups_sent_total"
+        yield CounterMetricFamily(name, "Roll-ups that were really written to the stream.", self._count)
+        demand = GaugeMetricFamily(
+            "bigfleet_operator_sent_demand",
+            "What the last of them asked for.",
+            labels=("resource", "priority_class", "kind"),
+        )
+        totals: Counter[tuple[str, str, str]] = Counter()
+        for need in self._last.needs if self._last is not None else ():
+            for resource, milli in parse_vector(need.aggregate_resources).items():
+                totals[resource, _class_of(need.priority), _kind_of(need)] += milli
+        for labels, milli in sorted(totals.items()):
+            demand.add_metric(labels, milli / _MILLI)
+        yield demand
+
+
+def _class_of(priority: int) -> str:
+    return next((label for least, label in _PRIORITY_CLASSES if priority >= least), "other")
+
+
+def _kind_of(need: CapacityNeed) -> str:
+    return "gang" if need.group else "spread" if need.spread else "plain"
