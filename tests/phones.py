@@ -1,32 +1,53 @@
-"""A provider that only listens: every frame of every phone home, and a way to hang up."""
+"""A provider that only listens: every frame of every phone home, what it says in return, and a way to hang up."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 
-from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
+from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWord, MachineWords, ReadyReport
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
 
 
 class Listener(PhoneHomeServicer):
-    """Keeps the frames of every stream, and hangs up when told to."""
+    """Keeps the frames of every stream, gives its word for machines, and hangs up when told to."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[ReadyReport] = asyncio.Queue()
         self.hang_up = asyncio.Event()
+        self.words: dict[str, MachineWord] = {}
+        # What the stream that is open has not been told yet.
+        self._unsaid: asyncio.Queue[MachineWord] = asyncio.Queue()
 
-    async def Report(self, requests: AsyncIterator[ReadyReport], context: grpc.aio.ServicerContext) -> ReportClosed:  # type: ignore[type-arg]  # noqa: N802
+    def give(self, machine_id: str, **fields: Any) -> None:
+        self.words[machine_id] = MachineWord(machine_id=machine_id, **fields)
+        self._unsaid.put_nowait(self.words[machine_id])
+
+    def take_back(self, machine_id: str) -> None:
+        del self.words[machine_id]
+        self._unsaid.put_nowait(MachineWord(machine_id=machine_id, gone=True))
+
+    async def Report(self, requests: AsyncIterator[ReadyReport], context: Any) -> None:  # noqa: N802
         async def read() -> None:
             async for frame in requests:
                 self.frames.put_nowait(frame)
 
-        reading = asyncio.ensure_future(read())
-        await self.hang_up.wait()
-        self.hang_up.clear()
-        reading.cancel()
-        return ReportClosed()
+        async def speak() -> None:
+            self._unsaid = asyncio.Queue()
+            await context.write(MachineWords(machines=self.words.values(), full=True))
+            while True:
+                await context.write(MachineWords(machines=[await self._unsaid.get()]))
+
+        tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(speak())]
+        try:
+            await self.hang_up.wait()
+            self.hang_up.clear()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def next(self, seconds: float = 10) -> ReadyReport:
         async with asyncio.timeout(seconds):

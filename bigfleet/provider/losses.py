@@ -13,6 +13,7 @@ from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.fake import host_of
 from bigfleet.provider.faults import FaultInjector
 from bigfleet.provider.kit import Inventory, Lifecycle, MachineRecord
+from bigfleet.provider.observing import Observer
 from bigfleet.provider.readiness import ReadySets
 from bigfleet.provider.run_phase import SOAK, RunPhase
 
@@ -21,6 +22,8 @@ _STEP_SECONDS = 1.0
 _HOUR_SECONDS = 3600.0
 # A machine is lost only when its shard has had time to see it Configured: lost before, it would be a failed Bootstrap.
 _KNOWN_AFTER_SECONDS = 3.0
+# A loss that comes later than this after it fell due is not the load that was planned.
+_LATE_SECONDS = 5.0
 # A whole event that is short of 1 by a rounding error is due; waiting for the rest could take for ever.
 _ROUNDING = 1e-9
 
@@ -55,12 +58,14 @@ class Strikes:
         injector: FaultInjector,
         *,
         repair_seconds: float,
+        observer: Observer | None = None,
     ) -> None:
         self._inventory = inventory
         self._lifecycle = lifecycle
         self._ready = ready
         self._injector = injector
         self._repair_seconds = repair_seconds
+        self._observer = observer or Observer()
 
     def lose(self, machine: MachineRecord) -> None:
         bound = f" while bound to {machine.cluster}" if machine.cluster else ""
@@ -88,6 +93,7 @@ class Strikes:
 
     def _leave(self, machine: MachineRecord, fault: str) -> None:
         self._ready.forget(machine.cluster, machine.id)
+        self._observer.struck(machine, fault)
         self._injector.count(fault)
         log.info(f"machine {fault}", machine=machine.id, cluster=machine.cluster)
 
@@ -125,6 +131,14 @@ class Losses:
         self._vanish_random = Random(f"{seed}/vanish")
         self._spot_random = Random(f"{seed}/spot")
         self._lost = Counter("bigfleet_provider_losses_total", "Machines lost on purpose.", registry=registry)
+        self._planned = Counter(
+            "bigfleet_provider_ledger_planned_losses_total", "Losses that fell due in a soak.", registry=registry
+        )
+        self._late = Counter(
+            "bigfleet_provider_ledger_late_losses_total",
+            f"Of those: struck more than {_LATE_SECONDS:g} s late, or not at all because no machine could be.",
+            registry=registry,
+        )
 
     async def in_soak(self, phase: RunPhase) -> None:
         """Make Configured machines Failed at `rate_per_second` × their number in every soak, until cancelled."""
@@ -145,8 +159,12 @@ class Losses:
                 here = self._inventory.ids(MachineState.CONFIGURED)
                 configured_since = {machine_id: configured_since.get(machine_id, now) for machine_id in here}
                 known = {one for one, since in configured_since.items() if now - since >= _KNOWN_AFTER_SECONDS}
-                for _ in range(pacer.due(now - before, per_second)):
-                    self._lose_one(known)
+                due_at = before + pacer.seconds_to_next(per_second)
+                for number in range(pacer.due(now - before, per_second)):
+                    self._planned.inc()
+                    late = now - (due_at + number / per_second) > _LATE_SECONDS
+                    if not self._lose_one(known) or late:
+                        self._late.inc()
                 before = now
 
     async def by_fault_rates(self) -> None:
@@ -172,10 +190,12 @@ class Losses:
                     self._strikes.interrupt(self._spot_random.choices(machines, weights)[0])
             before = now
 
-    def _lose_one(self, known: Collection[str]) -> None:
+    def _lose_one(self, known: Collection[str]) -> bool:
         candidates = [machine for machine in self._configured() if machine.id in known]
-        if self._strike_one(candidates, self._random, self._strikes.lose):
+        struck = self._strike_one(candidates, self._random, self._strikes.lose)
+        if struck:
             self._lost.inc()
+        return struck
 
     def _strike_one(
         self, candidates: Sequence[MachineRecord], random: Random, strike: Callable[[MachineRecord], None]

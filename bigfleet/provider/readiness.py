@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -10,23 +11,25 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from bigfleet.api.v1alpha1 import phonehome_pb2 as pb
 from bigfleet.api.v1alpha1 import phonehome_pb2_grpc
+from bigfleet.provider.observing import Observer
+from bigfleet.provider.words import Words
 from bigfleet.security import require
 
 log = structlog.get_logger(__name__)
-
-# (cluster, machine id) of a node that was Ready in the last report and is not in this one.
-Departure = Callable[[str, str], None]
 
 
 class ReadySets:
     """The last known Ready set of each cluster, and who waits for a machine to appear in one."""
 
-    def __init__(self, on_departure: Departure = lambda _cluster, _machine: None) -> None:
+    def __init__(self, observer: Observer | None = None) -> None:
         self._ready: dict[str, set[str]] = {}
         # Nodes that were seen in a cluster which their machine has left.
         self._lingering: dict[str, set[str]] = {}
         self._waiters: dict[tuple[str, str], asyncio.Future[None]] = {}
-        self._on_departure = on_departure
+        self._observer = observer or Observer()
+
+    def has(self, cluster: str, machine_id: str) -> bool:
+        return machine_id in self._ready.get(cluster, ())
 
     def size(self, cluster: str) -> int:
         return len(self._ready.get(cluster, ()))
@@ -43,8 +46,13 @@ class ReadySets:
             if self._waiters.get(key) is waiter:
                 del self._waiters[key]
 
-    def replace(self, cluster: str, ready: Iterable[str], *, opening: bool = False) -> None:
-        """The whole set, as it is now; `opening`: nobody has told us of the changes before it."""
+    def replace(
+        self, cluster: str, ready: Iterable[str], unready: Iterable[str] = (), *, opening: bool = False
+    ) -> None:
+        """The whole set, as it is now; `opening`: nobody has told us of the changes before it.
+
+        `unready`: machines whose Node is there, but not Ready.
+        """
         now = set(ready)
         if opening:
             self._lingering.pop(cluster, None)
@@ -54,10 +62,12 @@ class ReadySets:
         before = self._ready.get(cluster, set())
         self._ready[cluster] = now
         self._arrived(cluster, now - before)
-        for machine_id in before - now:
-            self._on_departure(cluster, machine_id)
+        there = set(unready)
+        self._departed(cluster, before - now, there)
+        if opening:
+            self._observer.opened(cluster, now, there)
 
-    def change(self, cluster: str, ready: Iterable[str], not_ready: Iterable[str]) -> None:
+    def change(self, cluster: str, ready: Iterable[str], not_ready: Iterable[str], unready: Iterable[str] = ()) -> None:
         """What happened since the last report."""
         not_ready = set(not_ready)
         known = self._ready.setdefault(cluster, set())
@@ -65,9 +75,9 @@ class ReadySets:
         known |= arrived
         self._lingering.get(cluster, set()).difference_update(arrived, not_ready)
         self._arrived(cluster, arrived)
-        for machine_id in not_ready & known:
-            known.discard(machine_id)
-            self._on_departure(cluster, machine_id)
+        departed = not_ready & known
+        known -= departed
+        self._departed(cluster, departed, set(unready))
 
     def forget(self, cluster: str, machine_id: str) -> None:
         """A machine has left its cluster: a node that lingers there must not vouch for its next binding."""
@@ -81,23 +91,33 @@ class ReadySets:
 
     def _arrived(self, cluster: str, machine_ids: Iterable[str]) -> None:
         for machine_id in machine_ids:
+            self._observer.arrived(cluster, machine_id)
             waiter = self._waiters.get((cluster, machine_id))
             if waiter and not waiter.done():
                 waiter.set_result(None)
 
+    def _departed(self, cluster: str, machine_ids: Iterable[str], unready: set[str]) -> None:
+        for machine_id in machine_ids:
+            self._observer.departed(cluster, machine_id, gone=machine_id not in unready)
+
 
 class PhoneHome(phonehome_pb2_grpc.PhoneHomeServicer):
-    """The clusters' streams: the newest one speaks for its cluster, and its last word outlives it for a while."""
+    """The clusters' streams: the newest one speaks for its cluster, and its last word outlives it for a while.
+
+    Each is told in return which machines its cluster was given.
+    """
 
     def __init__(
         self,
         ready: ReadySets,
+        words: Words,
         registry: CollectorRegistry,
         *,
         keep_seconds: float,
         on_first_stream: Callable[[str], None],
     ) -> None:
         self._ready = ready
+        self._words = words
         self._keep_seconds = keep_seconds
         self._on_first_stream = on_first_stream
         self._speakers: dict[str, object] = {}
@@ -123,31 +143,63 @@ class PhoneHome(phonehome_pb2_grpc.PhoneHomeServicer):
 
     async def Report(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.ReadyReport], context: grpc.aio.ServicerContext[Any, Any]
-    ) -> pb.ReportClosed:
+    ) -> None:
+        """Writes its words to the context, as `bigfleet.malformed` needs it."""
+        frame = await self._next_frame(request_iterator)
+        if frame is None:
+            return
+        await self._check_opening(frame, context)
         stream = object()
-        cluster = ""
+        cluster = frame.cluster_id
+        self._open(cluster, stream)
         try:
-            while (frame := await self._next_frame(request_iterator)) is not None:
-                opening = not cluster
-                if opening:
-                    await self._check_opening(frame, context)
-                    cluster = frame.cluster_id
-                    self._open(cluster, stream)
-                elif frame.cluster_id != cluster:
-                    await context.abort(
-                        grpc.StatusCode.INVALID_ARGUMENT,
-                        f"cluster_id is {frame.cluster_id!r} on a stream that speaks for {cluster!r}",
-                    )
-                elif self._speakers.get(cluster) is not stream:
-                    await context.abort(grpc.StatusCode.ABORTED, f"a newer stream speaks for cluster {cluster!r}")
-                if frame.full:
-                    self._ready.replace(cluster, frame.ready, opening=opening)
-                else:
-                    self._ready.change(cluster, frame.ready, frame.not_ready)
-            return pb.ReportClosed()
+            self._ready.replace(cluster, frame.ready, frame.unready, opening=True)
+            # A refusal beside the first word would send them twice, and gRPC hangs then.
+            await context.send_initial_metadata(())
+            async with self._telling(cluster, context):
+                await self._listen(cluster, stream, request_iterator, context)
         finally:
-            if cluster and self._speakers.get(cluster) is stream:
+            if self._speakers.get(cluster) is stream:
                 self._close(cluster)
+
+    async def _listen(
+        self,
+        cluster: str,
+        stream: object,
+        frames: AsyncIterator[pb.ReadyReport],
+        context: grpc.aio.ServicerContext[Any, Any],
+    ) -> None:
+        """Take in the frames after the first."""
+        while (frame := await self._next_frame(frames)) is not None:
+            if frame.cluster_id != cluster:
+                await context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"cluster_id is {frame.cluster_id!r} on a stream that speaks for {cluster!r}",
+                )
+            if self._speakers.get(cluster) is not stream:
+                await context.abort(grpc.StatusCode.ABORTED, f"a newer stream speaks for cluster {cluster!r}")
+            if frame.full:
+                self._ready.replace(cluster, frame.ready, frame.unready)
+            else:
+                self._ready.change(cluster, frame.ready, frame.not_ready, frame.unready)
+
+    @asynccontextmanager
+    async def _telling(self, cluster: str, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[None]:
+        """Write the provider's words to the stream inside the block, as fast as the other end takes them."""
+        heard = self._words.listen(cluster)
+
+        async def tell() -> None:
+            while True:
+                await context.write(await heard.next_frame())
+
+        telling = asyncio.ensure_future(tell())
+        try:
+            yield
+        finally:
+            heard.close()
+            telling.cancel()
+            # A stream that breaks while it is written to ends by its reading side.
+            await asyncio.gather(telling, return_exceptions=True)
 
     async def _next_frame(self, frames: AsyncIterator[pb.ReadyReport]) -> pb.ReadyReport | None:
         """The next frame; None when the stream or this provider ends."""

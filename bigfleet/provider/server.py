@@ -2,15 +2,17 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import grpc
 from prometheus_client import CollectorRegistry, Counter
 
-from bigfleet.api.v1alpha1 import faults_pb2_grpc, phonehome_pb2_grpc
+from bigfleet.api.v1alpha1 import faults_pb2_grpc, ledger_pb2_grpc, phonehome_pb2_grpc
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.fake import FakeBackend
 from bigfleet.provider.faults import FaultInjector, Faults
@@ -18,11 +20,22 @@ from bigfleet.provider.injection import FaultInjection
 from bigfleet.provider.kit import KitOptions, MachineRecord, Provider, Timeouts
 from bigfleet.provider.kit.process import Loop
 from bigfleet.provider.latency import Latencies
+from bigfleet.provider.ledger.file import FILE, LedgerFile
+from bigfleet.provider.ledger.ledger import Ledger
+from bigfleet.provider.ledger.reading import LedgerReading
+from bigfleet.provider.ledger.shapes import FleetShapes
+from bigfleet.provider.ledger.watching import WatchCalls
 from bigfleet.provider.losses import Losses, Strikes
+from bigfleet.provider.observing import Observer, Observers
 from bigfleet.provider.readiness import PhoneHome, ReadySets
 from bigfleet.provider.run_phase import RunPhase
 from bigfleet.provider.seed import Fleet, read_fleet
+from bigfleet.provider.words import Words
+from bigfleet.security import Identity, listen
 from bigfleet.security.renewal import Renewal
+
+# How often Nodes that have left are judged.
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,10 @@ class ProviderOptions:
     faults: Faults = field(default_factory=Faults)
     ready_keep_seconds: float = 60.0
     """How long a cluster's Ready set outlives its phone-home stream."""
+    also_listen: tuple[str, ...] = ()
+    """More addresses of the gRPC server: a port-forward arrives on the pod's loopback."""
+    check_blobs: bool = True
+    """Whether a bootstrap blob must name its machine and its cluster; not every template does."""
 
     def __post_init__(self) -> None:
         for name in ("failure_rate_per_sec", "repair_seconds", "ready_keep_seconds"):
@@ -89,17 +106,30 @@ class FakeProvider:
     """The parts of one fake provider."""
 
     def __init__(self, options: ProviderOptions, registry: CollectorRegistry) -> None:
-        self.ready = ReadySets(on_departure=self._departed)
+        self._shapes = FleetShapes()
+        self.words = Words(self._shapes)
+        self.ledger = Ledger(self._shapes, registry, check_blobs=options.check_blobs)
+        self._observer = Observers(self.ledger, self.words, _Departures(self, registry))
+        self.ready = ReadySets(self._observer)
         self.injector = FaultInjector(options.faults, registry, options.seed)
-        backend = FakeBackend(self.ready, options.latencies, self.injector, options.seed)
+        backend = FakeBackend(self.ready, options.latencies, self.injector, options.seed, self._observer)
         self.kit = Provider(options.kit(), backend, registry)
         self.inventory = self.kit.inventory
         self.lifecycle = self.kit.lifecycle
         self.phone_home = PhoneHome(
-            self.ready, registry, keep_seconds=options.ready_keep_seconds, on_first_stream=self._expect_nodes
+            self.ready,
+            self.words,
+            registry,
+            keep_seconds=options.ready_keep_seconds,
+            on_first_stream=self._expect_nodes,
         )
         self.strikes = Strikes(
-            self.inventory, self.lifecycle, self.ready, self.injector, repair_seconds=options.repair_seconds
+            self.inventory,
+            self.lifecycle,
+            self.ready,
+            self.injector,
+            repair_seconds=options.repair_seconds,
+            observer=self._observer,
         )
         self.losses = Losses(
             self.inventory,
@@ -111,17 +141,20 @@ class FakeProvider:
         )
         self.injection = FaultInjection(self.inventory, self.injector, self.strikes, options.seed)
         self._held: dict[str, list[str]] = {}
-        self._departures = Counter(
-            "bigfleet_provider_ready_departures_total",
-            "Configured machines whose node left its cluster's Ready set; they stay Configured.",
-            registry=registry,
-        )
+        if options.data_dir:  # which is ours alone since the kit has locked it
+            self.ledger.open(LedgerFile(options.data_dir / FILE, time.time))
 
     def seed(self, fleet: Fleet) -> None:
         """Describe the machines of a fleet; those that a former life has left go on as they were."""
+        self._shapes.add(fleet.machines)
         self.kit.describe(fleet.machines)
         for cluster in fleet.clusters:
             self.phone_home.expect(cluster)
+        self.ledger.expect(fleet.clusters)
+        self.ledger.recall(self.inventory)
+        for state in (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAINING):
+            for machine_id in self.inventory.ids(state):
+                self.words.give(self.inventory.get(machine_id))
 
     def hold(self, machines: list[MachineRecord]) -> None:
         """Bound machines of the fleet wait for their cluster's first word."""
@@ -130,13 +163,25 @@ class FakeProvider:
 
     def _expect_nodes(self, cluster: str) -> None:
         for machine_id in self._held.pop(cluster, ()):
+            self._observer.carried_out(machine_id)
             self.lifecycle.release(machine_id)
 
-    def _departed(self, cluster: str, machine_id: str) -> None:
-        if machine_id in self.inventory.ids(MachineState.CONFIGURED):
-            machine = self.inventory.get(machine_id)
-            if machine.cluster == cluster:
-                self._departures.inc()
+
+class _Departures(Observer):
+    """Counts the Configured machines whose node has left."""
+
+    def __init__(self, provider: FakeProvider, registry: CollectorRegistry) -> None:
+        self._provider = provider
+        self._count = Counter(
+            "bigfleet_provider_ready_departures_total",
+            "Configured machines whose node left its cluster's Ready set; they stay Configured.",
+            registry=registry,
+        )
+
+    def departed(self, cluster: str, machine_id: str, gone: bool) -> None:  # noqa: ARG002
+        inventory = self._provider.inventory
+        if machine_id in inventory.ids(MachineState.CONFIGURED) and inventory.get(machine_id).cluster == cluster:
+            self._count.inc()
 
 
 @dataclass(frozen=True)
@@ -161,19 +206,45 @@ async def running(options: ProviderOptions) -> AsyncIterator[RunningProvider]:
 async def serving(provider: FakeProvider, options: ProviderOptions) -> AsyncIterator[RunningProvider]:
     """Serve a fake provider inside the block."""
     phase = RunPhase()
-    loops: list[Loop] = [partial(provider.losses.in_soak, phase), provider.losses.by_fault_rates]
+    loops: list[Loop] = [
+        partial(provider.losses.in_soak, phase),
+        provider.losses.by_fault_rates,
+        partial(_look_for_vanished, provider.ledger),
+        partial(provider.ledger.in_soak, phase),
+    ]
     if options.service_account_dir and options.run_config_map:
         loops.append(partial(phase.follow, options.service_account_dir, options.namespace, options.run_config_map))
     services = (
         partial(phonehome_pb2_grpc.add_PhoneHomeServicer_to_server, provider.phone_home),
         partial(faults_pb2_grpc.add_FaultInjectionServicer_to_server, provider.injection),
+        partial(ledger_pb2_grpc.add_LedgerServicer_to_server, LedgerReading(provider.ledger.file)),
+        partial(_listen_also, options),
     )
-    async with provider.kit.serving(*services, held=provider.hold, loops=loops) as kit:
-        provider.strikes.repair_what_is_lost()
-        try:
-            yield RunningProvider(kit.port, kit.metrics_port, phase)
-        finally:
-            provider.phone_home.stop()
+    serving = provider.kit.serving(
+        *services, held=provider.hold, loops=loops, interceptors=[WatchCalls(provider.ledger)]
+    )
+    try:
+        async with serving as kit:
+            provider.strikes.repair_what_is_lost()
+            try:
+                yield RunningProvider(kit.port, kit.metrics_port, phase)
+            finally:
+                provider.phone_home.stop()
+    finally:
+        provider.ledger.close()
+
+
+def _listen_also(options: ProviderOptions, server: grpc.aio.Server) -> None:
+    for address in options.also_listen:
+        listen(server, address, options.tls_dir, Identity("provider", options.id))
+
+
+async def _look_for_vanished(ledger: Ledger) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _LOOK_SECONDS
+        await asyncio.sleep(_LOOK_SECONDS)
+        ledger.look_for_vanished(late_seconds=loop.time() - due)
 
 
 async def serve(options: ProviderOptions) -> None:

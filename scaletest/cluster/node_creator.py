@@ -1,8 +1,12 @@
-"""The machines of a KWOK cluster: an UpcomingNode that boots becomes a Node, and a Node that is Ready phones home."""
+"""The machines of a KWOK cluster: an UpcomingNode that boots becomes a Node, and a Node that is Ready phones home.
+
+BigFleet announces a machine; whether it lives, and what it is like, is the provider's to say.
+"""
 
 import asyncio
 import math
 import random
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +14,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet import daemon
+from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWords
 from bigfleet.kube import (
     AlreadyExists,
     Informer,
@@ -24,9 +29,12 @@ from bigfleet.kube import (
 from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
 from scaletest.cluster.lost_pods import LostPods
 from scaletest.cluster.phone_home import PhoneHome
+from scaletest.cluster.vouched import Strangers, Vouched, VouchedMachine
 
 UPCOMING_PREFIX = "un-"
 NODE_PREFIX = "fake-"
+# On a Node: which of the machine's bindings it belongs to.
+BINDING_ANNOTATION = "bigfleet-scaletest/binding"
 # Of a machine that does not say; density is the profile's to limit, not the kubelet's.
 DEFAULT_PODS = "1100"
 
@@ -47,7 +55,7 @@ class NodeCreatorOptions:
     cluster_id: str
     kubeconfig: Path
     metrics_addr: str
-    # Where Ready nodes are reported; empty: nowhere.
+    # Where Ready nodes are reported, and who says which machines there are; empty: nowhere, and all that are announced.
     provider_addr: str = ""
     tls_dir: Path | None = None
     # From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine.
@@ -82,23 +90,35 @@ def boot_delay_seconds(machine_id: str, median: float, p99: float) -> float:
     return random.Random(f"boot/{machine_id}").lognormvariate(math.log(median), sigma)
 
 
-def node_of(machine_id: str, upcoming: Object) -> Object:
-    """The Node that a machine registers: what its UpcomingNode promised, with room for Pods."""
+def node_of(machine_id: str, upcoming: Object, machine: VouchedMachine | None = None) -> Object:
+    """The Node that a machine registers, with room for Pods: what the provider says that it is.
+
+    Without a provider, it is what its UpcomingNode promised.
+    """
     spec = upcoming["spec"]
     name = NODE_PREFIX + machine_id
+    resources, labels = spec["resources"], spec.get("labels", {})
+    metadata: Object = {"name": name}
+    if machine:
+        resources, labels = machine.allocatable, machine.labels
+        metadata["annotations"] = {BINDING_ANNOTATION: machine.binding}
     # A Node without `pods` reads as room for none, and nothing fits.
-    capacity = {"pods": DEFAULT_PODS} | {key: str(value) for key, value in spec["resources"].items()}
+    capacity = {"pods": DEFAULT_PODS} | {key: str(value) for key, value in resources.items()}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**spec.get("labels", {}), "kubernetes.io/hostname": name}},
+        "metadata": metadata | {"labels": {**labels, "kubernetes.io/hostname": name}},
         "spec": {"taints": spec["taints"]} if spec.get("taints") else {},
         "status": {"capacity": capacity, "allocatable": capacity},
     }
 
 
 class NodeCreator:
-    """Level-triggered: a Node exists exactly while its machine has booted."""
+    """Level-triggered: a Node exists exactly while its machine has booted.
+
+    A machine boots when both have named it: BigFleet by an UpcomingNode, the provider by its word. It is gone as soon
+    as either takes it back.
+    """
 
     def __init__(self, client: KubeClient, options: NodeCreatorOptions, registry: CollectorRegistry) -> None:
         self._client = client
@@ -113,8 +133,19 @@ class NodeCreator:
         self._booting_since: dict[str, float] = {}
         # There is, or was, an UpcomingNode.
         self._announced = asyncio.Event()
+        self._vouched = Vouched() if options.provider_addr else None
+        self._strangers = Strangers()
+        # The promise that was counted as wrong last, of each machine: a status that changes is no new promise.
+        self._mismatched: dict[str, Object] = {}
+        self._metrics.watch(self._strangers)
         self._phone = (
-            PhoneHome(options.cluster_id, options.provider_addr, options.tls_dir, on_connected=self._metrics.phone.set)
+            PhoneHome(
+                options.cluster_id,
+                options.provider_addr,
+                options.tls_dir,
+                on_connected=self._metrics.phone.set,
+                on_words=self._hear,
+            )
             if options.provider_addr
             else None
         )
@@ -155,7 +186,7 @@ class NodeCreator:
         ready = new is not None and new["ready"]
         self._metrics.ready_nodes.inc(ready - (old is not None and old["ready"]))
         if self._phone:
-            self._phone.note(machine_id, ready)
+            self._phone.note(machine_id, ready, there=new is not None and not new["leaving"])
         if old is None or new is None:
             self._queue.add(machine_id)
 
@@ -163,11 +194,28 @@ class NodeCreator:
         self._metrics.count_pod(old, new)
         self._lost_pods.note(old, new)
 
+    def _hear(self, words: MachineWords) -> None:
+        if self._vouched is None:
+            return
+        for machine_id in self._vouched.hear(words):
+            self._queue.add(machine_id)
+        if words.full:
+            # Nodes that a former life made may have no machine any more, and announced ones may be nobody's.
+            for node in self._nodes:
+                if node["name"].startswith(NODE_PREFIX):
+                    self._queue.add(node["name"].removeprefix(NODE_PREFIX))
+            for upcoming in self._upcoming:
+                self._queue.add(upcoming["name"].removeprefix(UPCOMING_PREFIX))
+
     async def _reconcile(self, machine_id: str) -> None:
         upcoming = self._upcoming.get(UPCOMING_PREFIX + machine_id)
         node = self._nodes.get(NODE_PREFIX + machine_id)
         phase = upcoming["phase"] if upcoming else None
-        if upcoming is None or phase not in _LIVES:
+        disowned = False
+        if self._vouched:
+            self._compare(self._vouched, machine_id, upcoming)
+            disowned = node is not None and self._vouched.disowns(machine_id, node["binding"])
+        if upcoming is None or phase not in _LIVES or disowned:
             self._booting_since.pop(machine_id, None)
             if node is not None:
                 await self._delete(machine_id)
@@ -175,10 +223,27 @@ class NodeCreator:
                 self._metrics.outcomes.labels("not_ready").inc()
         elif node is not None:
             self._metrics.outcomes.labels("exists").inc()
-        elif phase in _BOOTS:
+        elif phase in _BOOTS and (self._vouched is None or self._vouched.get(machine_id)):
             await self._boot(machine_id, upcoming)
 
+    def _compare(self, vouched: Vouched, machine_id: str, upcoming: Object | None) -> None:
+        """Hold what BigFleet announces against the provider's word."""
+        boots = upcoming is not None and upcoming["phase"] in _BOOTS
+        strange = boots and vouched.never_gave(machine_id)
+        self._strangers.note(machine_id, strange, time.monotonic())
+        machine = vouched.get(machine_id)
+        if upcoming is None:
+            vouched.forget(machine_id)
+            self._mismatched.pop(machine_id, None)
+        elif boots and machine and self._mismatched.get(machine_id) != upcoming["spec"]:
+            self._mismatched.pop(machine_id, None)
+            if machine.contradicts(upcoming["spec"]):
+                self._mismatched[machine_id] = upcoming["spec"]
+                self._metrics.mismatches.inc()
+                log.warning("an UpcomingNode says otherwise than the provider", machine=machine_id)
+
     async def _boot(self, machine_id: str, upcoming: Object) -> None:
+        machine = self._vouched.get(machine_id) if self._vouched else None
         now = asyncio.get_running_loop().time()
         since = self._booting_since.setdefault(machine_id, now)
         delay = boot_delay_seconds(
@@ -188,7 +253,7 @@ class NodeCreator:
             self._queue.add_after(machine_id, since + delay - now)
             return
         try:
-            await self._client.create(NODES, node_of(machine_id, upcoming))
+            await self._client.create(NODES, node_of(machine_id, upcoming, machine))
         except AlreadyExists:
             self._booting_since.pop(machine_id, None)
             self._metrics.outcomes.labels("exists").inc()
@@ -236,8 +301,21 @@ class _Metrics:
         )
         self.ready_nodes = gauge("ready_nodes", "Nodes of machines that are Ready.")
         self.phone = gauge("phone_home_connected", "Whether the stream to the provider is open.")
+        self.mismatches = Counter(
+            f"{_NAMESPACE}_shape_mismatches",
+            "UpcomingNodes that promised another machine than the provider's.",
+            registry=registry,
+        )
+        self._unknown = gauge(
+            "unknown_machines", "UpcomingNodes that should boot, of machines that the provider never gave."
+        )
+        self._unknown_oldest = gauge("unknown_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
         self._bound = gauge("bound_pods", "Pods that have a node.")
         self._running = gauge("running_pods", "Pods that run.")
+
+    def watch(self, strangers: Strangers) -> None:
+        self._unknown.set_function(lambda: len(strangers))
+        self._unknown_oldest.set_function(lambda: strangers.oldest_seconds(time.monotonic()))
 
     def count_pod(self, old: Object | None, new: Object | None) -> None:
         for key, gauge in (("node", self._bound), ("running", self._running)):
@@ -262,7 +340,9 @@ def _trim_node(item: Object) -> Object:
     metadata = item["metadata"]
     conditions = item.get("status", {}).get("conditions") or []
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return {"name": metadata["name"], "ready": ready and "deletionTimestamp" not in metadata}
+    leaving = "deletionTimestamp" in metadata
+    binding = (metadata.get("annotations") or {}).get(BINDING_ANNOTATION, "")
+    return {"name": metadata["name"], "ready": ready and not leaving, "leaving": leaving, "binding": binding}
 
 
 def _trim_pod(item: Object) -> Object:

@@ -20,8 +20,8 @@ import aiohttp
 import grpc
 import yaml
 
-from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport, ReportClosed
-from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeServicer, add_PhoneHomeServicer_to_server
+from bigfleet.api.v1alpha1.phonehome_pb2_grpc import add_PhoneHomeServicer_to_server
+from bigfleet.api.v1alpha1.shard_pb2 import NodeStateUpdate
 from bigfleet.kube import KubeConfig
 from bigfleet.parentdeath import dying_with_us
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
@@ -31,6 +31,7 @@ from tests.bench.processes import tree
 from tests.integration.scripted_shard import ScriptedShard, ShardSide, serving
 from tests.loopback import own_addresses
 from tests.patience import eventually
+from tests.phones import Listener
 
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 CLUSTER = "kwok-cluster-0"
@@ -118,9 +119,12 @@ async def _whole(
         authority.issue(Identity(kind, name), dns_names=[f"{kind}.bigfleet"], ip_addresses=[ip]).write(place)
     profile = folder / "profile.yaml"
     profile.write_text(yaml.safe_dump(dict(load_profile)))
-    shard = ScriptedShard()
+    shard, provider = ScriptedShard(), Listener()
     shared, log = folder / "shared", folder / "pod.log"
-    async with serving(shard, f"{ip}:7780", identities["shard"]), _provider(f"{ip}:7800", identities["provider"]):
+    async with (
+        serving(shard, f"{ip}:7780", identities["shard"]),
+        _provider(provider, f"{ip}:7800", identities["provider"]),
+    ):
         containers = (
             _start(
                 log,
@@ -149,6 +153,7 @@ async def _whole(
             for port in (_CONTROL_PLANE_PORT, *_WORKERS):
                 await eventually(partial(pod.ready, http, port), READY_SECONDS)
             side = await shard.session()
+            side.on_tell = partial(_give, provider)
             async with _asked(pod, http):
                 yield pod, side
 
@@ -177,17 +182,15 @@ async def _ending(pod: Pod) -> AsyncIterator[None]:
             container.kill()
 
 
-class _Home(PhoneHomeServicer):
-    async def Report(self, request_iterator: AsyncIterator[ReadyReport], context: Any) -> ReportClosed:  # noqa: N802
-        async for _ in request_iterator:
-            pass
-        return ReportClosed()
+def _give(provider: Listener, told: NodeStateUpdate) -> None:
+    """What the shard says of a machine is true: the provider has given it to the cluster."""
+    provider.give(told.machine_id, allocatable=dict(told.resources.resources), labels=dict(told.labels))
 
 
 @asynccontextmanager
-async def _provider(address: str, tls_dir: Path) -> AsyncIterator[None]:
+async def _provider(provider: Listener, address: str, tls_dir: Path) -> AsyncIterator[None]:
     server = grpc.aio.server(options=GRPC_OPTIONS)
-    add_PhoneHomeServicer_to_server(_Home(), server)
+    add_PhoneHomeServicer_to_server(provider, server)
     listen(server, address, tls_dir)
     await server.start()
     try:

@@ -161,7 +161,8 @@ async def phone_home(
 ) -> None:
     """A cluster's nodes report while the provider listens. Level-triggered: all of them at first, then what changes."""
     async with channel(provider_addr, tls_dir, "provider") as dialled:
-        call = phonehome_pb2_grpc.PhoneHomeStub(dialled).Report()
+        call: Any = phonehome_pb2_grpc.PhoneHomeStub(dialled).Report()
+        hearing = asyncio.ensure_future(_hear(call))
 
         async def report(**fields: Any) -> None:
             await call.write(phonehome_pb2.ReadyReport(cluster_id=cluster, **fields))
@@ -182,3 +183,10 @@ async def phone_home(
                     return
         finally:
             call.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+
+
+async def _hear(call: Any) -> None:
+    """These nodes boot without the provider's word; but words that nobody reads would hold the stream's end back."""
+    async for _ in call:
+        pass

@@ -1,5 +1,6 @@
 """A fake provider on a real socket, and the two clients it has: a shard and the clusters' phone-home streams."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -66,6 +67,8 @@ class ProviderClient:
         self._phone = phonehome_pb2_grpc.PhoneHomeStub(channel)
         self._shard_id = shard_id
         self._sequence = itertools.count(1)
+        # Every frame of the provider's words, by cluster.
+        self.words: dict[str, list[phonehome_pb2.MachineWords]] = {}
 
     def token(self, epoch: int = 1) -> dict[str, Any]:
         """A fresh fencing token."""
@@ -112,6 +115,8 @@ class ProviderClient:
     async def phone_home(self, cluster: str = CLUSTER, ready: Iterable[str] = ()) -> AsyncIterator[Any]:
         """An open stream that has sent the whole set; yields a function that sends one more frame."""
         call = self._phone.Report()
+        # Words that nobody reads would hold the stream's end back.
+        hearing = asyncio.ensure_future(_hear(call, self.words.setdefault(cluster, [])))
 
         async def report(*, cluster_id: str = cluster, **fields: Any) -> None:
             await call.write(phonehome_pb2.ReadyReport(cluster_id=cluster_id, **fields))
@@ -122,6 +127,7 @@ class ProviderClient:
             yield report
         finally:
             call.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
 
     async def metric(self, name: str, **labels: str) -> float | None:
         """The value of one series, None if it does not exist."""
@@ -159,8 +165,17 @@ async def provider_at(
         yield ProviderClient(provider, channel, shard_id)
 
 
+async def _hear(call: Any, words: list[phonehome_pb2.MachineWords]) -> None:
+    async for frame in call:
+        words += [frame]
+
+
 async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
     """Code and words of a call that must fail."""
+    if isinstance(call, grpc.aio.StreamStreamCall):
+        code = await call.code()
+        assert code is not grpc.StatusCode.OK, "the stream ended well"
+        return code, await call.details() or ""
     try:
         await call
     except grpc.aio.AioRpcError as error:

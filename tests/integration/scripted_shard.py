@@ -1,7 +1,7 @@
 """A shard whose words are the test's: it records what an operator says and sends what it is told to."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ class ShardSide:
         self.outbox: asyncio.Queue[ShardMessage] = asyncio.Queue()
         self.hello: OperatorMessage | None = None
         self.first_payload = ""
+        # Hears of every machine that is told of.
+        self.on_tell: Callable[[NodeStateUpdate], None] = lambda _: None
 
     def take(self, message: OperatorMessage) -> None:
         kind = message.WhichOneof("payload") or ""
@@ -51,7 +53,9 @@ class ShardSide:
             "labels": {"topology.kubernetes.io/zone": "zone-a"},
             "resources": Resources(resources={"cpu": "4", "memory": "8Gi"}),
         }
-        self.send(node_state_update=NodeStateUpdate(**(said | fields)))
+        update = NodeStateUpdate(**(said | fields))
+        self.on_tell(update)
+        self.send(node_state_update=update)
 
     async def receive(self, kind: str) -> Any:
         """The next message of this kind; others that come before it are passed over."""

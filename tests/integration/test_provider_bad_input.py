@@ -100,10 +100,12 @@ class World:
     async def send(self, method: str, content: bytes) -> tuple[grpc.StatusCode, str]:
         call: Any
         if method == "PhoneHome/Report":
-            call = self.dialled.stream_unary(f"/bigfleet.v1alpha1.{method}", bytes, bytes)(timeout=30)
+            call = self.dialled.stream_stream(f"/bigfleet.v1alpha1.{method}", bytes, bytes)(timeout=30)
             with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # it may be over before we have sent all
                 await call.write(content)
                 await call.done_writing()
+                async for _ in call:
+                    pass
         else:
             call = self.dialled.unary_unary(f"/bigfleet.v1alpha1.{method}", bytes, bytes)(content, timeout=30)
         return await call.code(), await call.details() or ""

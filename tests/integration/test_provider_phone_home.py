@@ -140,6 +140,9 @@ async def test_a_malformed_frame_ends_its_stream(tmp_path: Path, frames: list[di
         async with grpc.aio.insecure_channel(f"127.0.0.1:{client.provider.port}") as channel:
             stub = phonehome_pb2_grpc.PhoneHomeStub(channel)
             call = stub.Report(phonehome_pb2.ReadyReport(**frame) for frame in frames)
+            with pytest.raises(grpc.aio.AioRpcError):
+                async for _ in call:
+                    pass
             code, details = await refusal(call)
         assert code is grpc.StatusCode.INVALID_ARGUMENT
         assert words in details

@@ -19,6 +19,7 @@ from bigfleet.provider.faults import FaultInjector, Faults
 from bigfleet.provider.kit import Lifecycle, MachineRecord, ProviderMetrics, Shape, State, Timeouts
 from bigfleet.provider.latency import Latencies, Latency
 from bigfleet.provider.losses import Losses, Strikes
+from bigfleet.provider.observing import Observer
 from bigfleet.provider.readiness import ReadySets
 from bigfleet.provider.run_phase import SOAK, RunPhase
 from bigfleet.provider.server import ProviderOptions
@@ -175,13 +176,22 @@ async def test_a_waiter_is_woken_by_a_whole_set_and_by_a_delta() -> None:
     assert ready.size("c") == 2
 
 
+class Departures(Observer):
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, bool]] = []
+
+    def departed(self, cluster: str, machine_id: str, gone: bool) -> None:
+        self.told.append((cluster, machine_id, gone))
+
+
 def test_departures_are_told_but_what_is_forgotten_or_dropped_is_not_one() -> None:
-    departed: list[tuple[str, str]] = []
-    ready = ReadySets(on_departure=lambda cluster, machine: departed.append((cluster, machine)))
-    ready.replace("c", ["a", "b", "d", "e"])
-    ready.replace("c", ["b", "d", "e"])
-    ready.change("c", [], ["b", "never-there"])
+    departures = Departures()
+    ready = ReadySets(departures)
+    ready.replace("c", ["a", "b", "d", "e", "f"])
+    ready.replace("c", ["b", "d", "e", "f"])
+    ready.change("c", [], ["b", "f", "never-there"], unready=["f"])
     ready.forget("c", "d")
     ready.drop("c")
-    assert departed == [("c", "a"), ("c", "b")]
+    assert departures.told[0] == ("c", "a", True)
+    assert sorted(departures.told[1:]) == [("c", "b", True), ("c", "f", False)]
     assert ready.size("c") == 0

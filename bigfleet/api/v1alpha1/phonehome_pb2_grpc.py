@@ -34,10 +34,10 @@ class PhoneHomeStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Report = channel.stream_unary(
+        self.Report = channel.stream_stream(
                 '/bigfleet.v1alpha1.PhoneHome/Report',
                 request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.ReadyReport.SerializeToString,
-                response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.ReportClosed.FromString,
+                response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.MachineWords.FromString,
                 _registered_method=True)
 
 
@@ -45,7 +45,8 @@ class PhoneHomeServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Report(self, request_iterator, context):
-        """One stream per cluster. Level-triggered: the first frame and one every 30 s carry the whole Ready set.
+        """One stream per cluster. Level-triggered both ways: the first frame and one every 30 s carry the whole Ready set, and
+        the first answer carries every machine that the provider has given to the cluster; changes follow.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -54,10 +55,10 @@ class PhoneHomeServicer:
 
 def add_PhoneHomeServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Report': grpc.stream_unary_rpc_method_handler(
+            'Report': grpc.stream_stream_rpc_method_handler(
                     servicer.Report,
                     request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.ReadyReport.FromString,
-                    response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.ReportClosed.SerializeToString,
+                    response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.MachineWords.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -81,12 +82,12 @@ class PhoneHome:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_unary(
+        return grpc.experimental.stream_stream(
             request_iterator,
             target,
             '/bigfleet.v1alpha1.PhoneHome/Report',
             bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.ReadyReport.SerializeToString,
-            bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.ReportClosed.FromString,
+            bigfleet_dot_api_dot_v1alpha1_dot_phonehome__pb2.MachineWords.FromString,
             options,
             channel_credentials,
             insecure,

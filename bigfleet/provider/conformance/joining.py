@@ -42,6 +42,7 @@ async def joining(channel: grpc.aio.Channel, cluster: str, timeout: float) -> As
         return
     call = stub.Report()
     nodes = Joining(call)
+    hearing = asyncio.ensure_future(_hear(call))
     try:
         await call.write(pb.ReadyReport(cluster_id=cluster, full=True))
     except grpc.aio.AioRpcError:
@@ -50,16 +51,20 @@ async def joining(channel: grpc.aio.Channel, cluster: str, timeout: float) -> As
         yield nodes
     finally:
         call.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
 
 
 async def _listens(stub: phonehome_pb2_grpc.PhoneHomeStub, timeout: float) -> bool:
     """A stream that names no cluster is refused by whoever knows what it is for."""
     call = stub.Report(iter([pb.ReadyReport()]), timeout=timeout)
-    try:
-        await call
-    except grpc.aio.AioRpcError as error:
-        return error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
-    return True
+    refusals = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
+    return await call.code() in (grpc.StatusCode.OK, *refusals)
+
+
+async def _hear(call: Any) -> None:
+    """Take what the provider says in return and make nothing of it: unread words would hold the call's end back."""
+    async for _ in call:
+        pass
 
 
 async def _problem(call: Any) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,15 +103,18 @@ class Provider:
         *services: AddService,
         held: Callable[[list[MachineRecord]], None] = lambda _: None,
         loops: Iterable[Loop] = (),
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     ) -> AsyncIterator[Running]:
         """Serve inside the block: the six RPCs and `services`, with `loops` beside them.
+
+        `interceptors` see every call whose request could be read.
 
         `held` is told of machines that are Configuring although nobody has asked for it; `Lifecycle.release` sets
         them free.
         """
         try:
             async with AsyncExitStack() as stack:
-                yield await self._serve(stack, services, held, loops)
+                yield await self._serve(stack, services, held, loops, interceptors)
         except BaseExceptionGroup as group:
             # The disk's word is the one that people need.
             raise next((error for error in group.exceptions if isinstance(error, StorageError)), group) from None
@@ -122,6 +125,7 @@ class Provider:
         services: Iterable[AddService],
         held: Callable[[list[MachineRecord]], None],
         loops: Iterable[Loop],
+        interceptors: Sequence[grpc.aio.ServerInterceptor],
     ) -> Running:
         options = self._options
         group = await stack.enter_async_context(asyncio.TaskGroup())
@@ -131,7 +135,8 @@ class Provider:
         await stack.enter_async_context(self.lifecycle)
         held(self.lifecycle.resume())
         server = grpc.aio.server(
-            interceptors=[RefuseMalformed(self.metrics.malformed)], options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)]
+            interceptors=[RefuseMalformed(self.metrics.malformed), *interceptors],
+            options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
         )
         provider_pb2_grpc.add_CapacityProviderServicer_to_server(self.service, server)
         for add in services:

@@ -1,0 +1,70 @@
+"""What each machine of the fleet file is: copied before the kit gets hold of it, so that the kit can be held to it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bigfleet.api.v1alpha1 import provider_pb2 as pb
+from bigfleet.core.vectors import parse_vector
+from bigfleet.provider.kit import MachineRecord, Shape
+
+# Prices are added and taken away for hours: whole numbers of these do not drift.
+NANODOLLARS = 1_000_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class FleetShape:
+    """What machines of one kind have in common, in the fleet file's words."""
+
+    instance_type: str
+    zone: str
+    price_per_hour: float
+    allocatable: Mapping[str, str]
+    labels: Mapping[str, str]
+    milli: Mapping[str, int]
+    """`allocatable` in milli-units."""
+    nanodollars_per_hour: int
+
+    @classmethod
+    def of(cls, shape: Shape) -> "FleetShape":
+        return cls(
+            instance_type=shape.instance_type,
+            zone=shape.zone,
+            price_per_hour=shape.price_per_hour,
+            allocatable=dict(shape.allocatable),
+            labels=dict(shape.labels),
+            milli=parse_vector(shape.allocatable),
+            nanodollars_per_hour=round(shape.price_per_hour * NANODOLLARS),
+        )
+
+    def differences(self, told: pb.Machine) -> list[str]:
+        """The fields in which an answer describes a machine otherwise."""
+        allocatable = told.allocatable if told.HasField("allocatable") else told.resources
+        pairs = {
+            "price_per_hour": (told.price_per_hour, self.price_per_hour),
+            "allocatable": (dict(allocatable.resources), self.allocatable),
+            "zone": (told.zone, self.zone),
+            "instance_type": (told.instance_type, self.instance_type),
+            "labels": (dict(told.labels), self.labels),
+        }
+        return [field for field, (said, is_so) in pairs.items() if said != is_so]
+
+
+class FleetShapes:
+    """The shape of every machine; those that look alike share one."""
+
+    def __init__(self) -> None:
+        self._of_machine: dict[str, FleetShape] = {}
+        self._known: dict[Shape, FleetShape] = {}
+
+    def __contains__(self, machine_id: object) -> bool:
+        return machine_id in self._of_machine
+
+    def add(self, machines: Iterable[MachineRecord]) -> None:
+        for machine in machines:
+            shape = self._known.get(machine.shape)
+            if shape is None:
+                shape = self._known[machine.shape] = FleetShape.of(machine.shape)
+            self._of_machine[machine.id] = shape
+
+    def get(self, machine_id: str) -> FleetShape | None:
+        return self._of_machine.get(machine_id)
