@@ -34,6 +34,7 @@ class ChildDied(ScaletestError):
         super().__init__("\n".join([f"{name} {ended}; its last lines:", *(f"  {line}" for line in tail)]))
         self.name = name
         self.status = status
+        self.tail = tail
 
 
 class NotInTime(ScaletestError):
@@ -74,7 +75,7 @@ class Child:
 
     def __init__(self, name: str, process: Running, output: asyncio.StreamReader, write: Callable[[str], None]) -> None:
         self.name = name
-        self._process = process
+        self.process = process
         self._output = output
         self._write = write
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
@@ -82,7 +83,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self.process.pid
 
     @property
     def tail(self) -> tuple[str, ...]:
@@ -90,11 +91,11 @@ class Child:
 
     async def stop(self, grace_seconds: float) -> None:
         """SIGTERM, then SIGKILL when the grace is over."""
-        await childprocess.stop(self._process.send_signal, lambda: asyncio.shield(self.ended), grace_seconds)
+        await childprocess.stop(self.process.send_signal, lambda: asyncio.shield(self.ended), grace_seconds)
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGKILL)
+            self.process.send_signal(signal.SIGKILL)
 
     async def _follow(self) -> int:
         pending = b""
@@ -104,7 +105,7 @@ class Child:
                 self._take(line)
         if pending:
             self._take(pending)
-        return await self._process.wait()
+        return await self.process.wait()
 
     def _take(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip("\r")
@@ -113,13 +114,22 @@ class Child:
 
 
 class Children:
-    """A group of processes. On leaving the context all are stopped, the last one started first."""
+    """A group of processes. On leaving the context all are stopped, the last one started first.
+
+    `survive` is asked about every process that dies by itself: whether the group goes on without it.
+    """
 
     def __init__(
-        self, *, write: Callable[[str], None] = write_to_stdout, stop_grace_seconds: float = STOP_GRACE_SECONDS
+        self,
+        *,
+        write: Callable[[str], None] = write_to_stdout,
+        stop_grace_seconds: float = STOP_GRACE_SECONDS,
+        survive: Callable[[Child], bool] = lambda _: False,
     ) -> None:
         self._write = write
         self._stop_grace_seconds = stop_grace_seconds
+        self._survive = survive
+        self._stopping = False
         self._children: list[Child] = []
         self._first_death: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
 
@@ -129,6 +139,7 @@ class Children:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stopping = True
         try:
             for child in reversed(self._children):
                 await child.stop(self._stop_grace_seconds)
@@ -173,7 +184,11 @@ class Children:
         await child.stop(self._stop_grace_seconds)
 
     def _note_death(self, child: Child) -> None:
-        if child in self._children and not self._first_death.done():
+        if child not in self._children or self._stopping or self._first_death.done():
+            return
+        if self._survive(child):
+            self._children.remove(child)
+        else:
             self._first_death.set_result(child)
 
     async def during(self, work: Awaitable[T]) -> T:

@@ -44,9 +44,12 @@ class Demand:
         resource, name = resource_of(workload), workload.name
         await self._delete(name, lambda: self._client.delete(resource, name, NAMESPACE, propagation="Foreground"))
 
-    async def replace_one(self, name: str) -> None:
-        """A Pod leaves, its owner replaces it."""
-        await self._delete_one(PODS, name)
+    async def delete_one(self, name: str) -> bool:
+        """A Pod leaves; whether it was us who deleted it."""
+        return await self._delete_one(PODS, name)
+
+    async def bring_back(self, name: str) -> None:
+        """Replace what left; a Pod's owner does that by itself."""
 
     async def bind(self, pod: str, node: str) -> bool:
         """Whether the Pod is on this node now because of us; kube-scheduler may have been faster."""

@@ -34,12 +34,17 @@ class DemandWithoutPods(Demand):
         path = CAPACITY_REQUESTS.path(NAMESPACE)
         await self._delete(workload.name, lambda: self._client.raw("DELETE", path, params=chosen))
 
-    async def replace_one(self, name: str) -> None:
-        """A request leaves and comes again, as if a Pod had been replaced."""
-        workload_name, _, number = name.rpartition("-")
-        workload = self._workloads.get(workload_name)
-        if workload and await self._delete_one(CAPACITY_REQUESTS, name):
-            await self._create_one(workload, int(number))
+    async def delete_one(self, name: str) -> bool:
+        """A request leaves, as if its Pod had."""
+        return self._workload_of(name) is not None and await self._delete_one(CAPACITY_REQUESTS, name)
+
+    async def bring_back(self, name: str) -> None:
+        """It comes again, as if a Pod had been replaced."""
+        if workload := self._workload_of(name):
+            await self._create_one(workload, int(name.rpartition("-")[2]))
+
+    def _workload_of(self, name: str) -> Workload | None:
+        return self._workloads.get(name.rpartition("-")[0])
 
     async def _create_one(self, workload: Workload, number: int) -> None:
         body = request_of(workload, number)

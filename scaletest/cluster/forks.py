@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import uvloop  # noqa: F401, `daemon.run` needs it: imported here, it is shared
@@ -37,6 +38,8 @@ class Fork:
         self._go_fd = go_fd
         self._output_fd = output_fd
         self._ended: asyncio.Future[int] | None = None
+        # Copies that wait to take its place when it dies: nobody can be forked any more by then.
+        self.spares: list[Fork] = []
 
     def go(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it is dead; whoever watches it will say so
@@ -75,15 +78,21 @@ def _watch(pid: int) -> "asyncio.Future[int]":
     return ended
 
 
-def fork_all(mains: Mapping[str, Main]) -> dict[str, Fork]:
-    """One waiting copy of this process for each name. Import what they need before."""
+def fork_all(mains: Mapping[str, Main], spares: Mapping[str, int] = MappingProxyType({})) -> dict[str, Fork]:
+    """One waiting copy of this process for each name, and so many `spares` of it. Import what they need before."""
     _refuse_threads()
     be_frugal()
     give_back()
     gc.freeze()  # a collection in a copy would write to every object, and so unshare every page
-    forks: dict[str, Fork] = {}
-    for name, main in mains.items():
-        forks[name] = _fork(name, main, forks.values())
+    made: list[Fork] = []
+
+    def fork(name: str, waits_as: str) -> Fork:
+        made.append(_fork(name, waits_as, mains[name], made))
+        return made[-1]
+
+    forks = {name: fork(name, name) for name in mains}
+    for name, number in spares.items():
+        forks[name].spares = [fork(name, f"spare-{name}") for _ in range(number)]
     return forks
 
 
@@ -111,7 +120,7 @@ def _refuse_threads() -> None:
         raise RuntimeError(f"{threads} threads run; a copy of this process would have locks that nobody releases")
 
 
-def _fork(name: str, main: Main, siblings: Iterable[Fork]) -> Fork:
+def _fork(name: str, waits_as: str, main: Main, siblings: Iterable[Fork]) -> Fork:
     supervisor = os.getpid()
     wait_fd, go_fd = os.pipe()
     output_fd, print_fd = os.pipe()
@@ -122,22 +131,23 @@ def _fork(name: str, main: Main, siblings: Iterable[Fork]) -> Fork:
         die_with(supervisor)
         for fd in (go_fd, output_fd, *(fd for fork in siblings for fd in (fork._go_fd, fork._output_fd))):
             os.close(fd)
-        _become(name, main, wait_fd, print_fd)
+        _become(name, waits_as, main, wait_fd, print_fd)
     os.close(wait_fd)
     os.close(print_fd)
     return Fork(name, pid, go_fd, output_fd)
 
 
-def _become(name: str, main: Main, wait_fd: int, print_fd: int) -> NoReturn:
+def _become(name: str, waits_as: str, main: Main, wait_fd: int, print_fd: int) -> NoReturn:
     code = 1
     try:
-        Path("/proc/self/comm").write_text(name[:_COMM_CHARACTERS])  # what `ps` shows; the command line is our parent's
+        _show_as(waits_as)
         for standard in (1, 2):
             os.dup2(print_fd, standard)
         os.close(print_fd)
         told = os.read(wait_fd, 1)
         os.close(wait_fd)
         if told == _GO:
+            _show_as(name)
             daemon.run(name, main)
         code = 0
     except SystemExit as ending:
@@ -149,3 +159,8 @@ def _become(name: str, main: Main, wait_fd: int, print_fd: int) -> NoReturn:
         sys.stderr.flush()
         # Not sys.exit: what stands above us on the stack is our parent's.
         os._exit(code)
+
+
+def _show_as(name: str) -> None:
+    """What `ps` shows; the command line is our parent's."""
+    Path("/proc/self/comm").write_text(name[:_COMM_CHARACTERS])

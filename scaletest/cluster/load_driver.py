@@ -5,8 +5,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
@@ -19,20 +18,25 @@ from bigfleet import daemon
 from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS
 from bigfleet.sim.pods import PodClass
-from scaletest.cluster.bind_latency import BindLatency, created_at
+from scaletest.cluster.bind_latency import BindLatency
 from scaletest.cluster.churn import Churn
 from scaletest.cluster.demand import Demand
 from scaletest.cluster.demand_without_pods import DemandWithoutPods
+from scaletest.cluster.identity_probe import IdentityProbe, ProbeTargets
+from scaletest.cluster.load_events import LoadEvents, Successors
 from scaletest.cluster.load_metrics import LoadMetrics
 from scaletest.cluster.manifests import NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.podclass import pods_of
-from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, pre_bind, trim_node
+from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, pre_bind
 from scaletest.cluster.pressure import HostPressure
 from scaletest.cluster.run_watch import RunWatch
+from scaletest.cluster.trimming import trim_node, trim_pod, trim_request, trim_request_without_pod
+from scaletest.cluster.witness.auditor import Witness
+from scaletest.cluster.witness.blindness import TICK_SECONDS
+from scaletest.cluster.witness.figures import Figures
 from scaletest.model.draw import Workload, ordinal_of
-from scaletest.model.fleet import ARCHETYPE_LABEL
-from scaletest.model.happenings import Course
+from scaletest.model.happenings import BEFORE_THE_SOAK, Course, Happening
 from scaletest.model.loadprofile import LoadProfile
 
 # Share of the demanded Pods whose CapacityRequests must exist before the operator may start.
@@ -60,6 +64,10 @@ class LoadDriverOptions:
     fill_bound_file: Path
     # The pod's ServiceAccount, to watch the run's phase with; None: no run to watch, so no churn and no steady figures.
     service_account_dir: Path | None = None
+    # The cluster's certificate, and who must refuse it to anybody else's name; without them that is not tried.
+    tls_dir: Path | None = None
+    shard_addr: str = ""
+    provider_addr: str = ""
 
 
 async def serve(options: LoadDriverOptions) -> None:
@@ -106,45 +114,60 @@ class LoadDriver:
         self._metrics = LoadMetrics(registry)
         without_pods = profile.mode == "cr"
         self._demand = (DemandWithoutPods if without_pods else Demand)(client, self._metrics)
+        self._events = LoadEvents(registry)
+        self._successors = Successors(self._events, self._short_of)
+        self._witness = Witness(self._course.all, without_pods=without_pods, on_arrival=self._successors.came)
+        registry.register(Figures(self._witness, self._pods_due, lambda: self.synced))
         self._requests = Informer(
             client,
             CAPACITY_REQUESTS,
-            on_change=self._note_requests,
-            trim=_trim_request if without_pods else lambda _: {},
+            on_change=self._on_request,
+            trim=trim_request_without_pod if without_pods else trim_request,
         )
         self._metrics.active.set_function(lambda: len(self._requests))
-        bind_latency = BindLatency(registry)
+        self._bind_latency = BindLatency(registry)
         self._pods = Informer(
-            client,
-            PODS,
-            namespace=NAMESPACE,
-            labels=WORKLOAD_LABEL,
-            on_change=bind_latency.on_change,
-            trim=_trim_pod,
+            client, PODS, namespace=NAMESPACE, labels=WORKLOAD_LABEL, on_change=self._on_pod, trim=trim_pod
         )
+        self._nodes = Informer(client, NODES, on_change=self._witness.on_node, trim=trim_node)
         # What leaves and comes again in the soak.
         self._churned = self._requests if without_pods else self._pods
-        self._churn = Churn(profile, ordinal, self._course.pods_due, self._candidates, self._demand.replace_one)
+        self._churn = Churn(profile, ordinal, self._course.pods_due, self._candidates, self._let_leave)
+        self._identity_probe = IdentityProbe(
+            options.cluster_id, ProbeTargets(options.shard_addr, options.provider_addr), options.tls_dir, registry
+        )
         self._built = asyncio.Event()
         # Two who plan at once would give the same room away.
         self._binding = asyncio.Lock()
-        self.run_watch = RunWatch(bind_latency.arm)
+        self.run_watch = RunWatch(self._bind_latency.arm)
         if options.service_account_dir is None:
             self.run_watch.known.set()
+        # Where the demand stands; stays where it was when the soak ends.
+        self._reached_seconds = BEFORE_THE_SOAK
 
     @property
     def synced(self) -> bool:
-        return self._requests.synced.is_set() and self._pods.synced.is_set()
+        return all(informer.synced.is_set() for informer in (self._requests, self._pods, self._nodes))
 
     async def run(self) -> None:
-        await daemon.forever(self._requests.run(), self._pods.run(), self._drive())
+        informers = (self._requests.run(), self._pods.run(), self._nodes.run())
+        await daemon.forever(*informers, self._look_around(), self._drive())
+
+    async def _look_around(self) -> None:
+        while True:
+            self._witness.tick()
+            self._successors.look()
+            await asyncio.sleep(TICK_SECONDS)
 
     async def _drive(self) -> None:
         # Watching first: a Pod's wait begins at its first sight.
-        await self._requests.synced.wait()
-        await self._pods.synced.wait()
+        for informer in (self._requests, self._pods, self._nodes):
+            await informer.synced.wait()
         await self._know_the_run()
         since = self.run_watch.soak_seconds
+        if since < 0:
+            # In the soak a former life has tried, and the load must not wait for a shard that is down on purpose.
+            await self._identity_probe.run()
         async with asyncio.TaskGroup() as group:
             if self._profile.anchors:
                 group.create_task(self._anchor())
@@ -202,19 +225,18 @@ class LoadDriver:
             self._metrics.pre_bound.inc(done)
             return done
 
-        async with self._nodes() as nodes, self._binding:
+        async with self._binding:
             replicas = {workload.name: workload.replicas for workload in ours}
-            await pre_bind(self._classes, replicas, self._pods_in_play, nodes, bind)
+            await pre_bind(self._classes, replicas, self._pods_in_play, self._nodes, bind)
 
     async def _anchor(self) -> None:
         """Bind one Pod of every gang that has none, again and again, so that kube-scheduler can place the others."""
-        async with self._nodes() as nodes:
-            while True:
-                async with self._binding:
-                    anchors = plan_anchors(self._classes, self._pods_in_play(), nodes)
-                    done = await bind_all(anchors, nodes, self._demand.bind)
-                self._metrics.anchors.inc(len(done))
-                await asyncio.sleep(_ANCHOR_SECONDS)
+        while True:
+            async with self._binding:
+                anchors = plan_anchors(self._classes, self._pods_in_play(), self._nodes)
+                done = await bind_all(anchors, self._nodes, self._demand.bind)
+            self._metrics.anchors.inc(len(done))
+            await asyncio.sleep(_ANCHOR_SECONDS)
 
     @cached_property
     def _classes(self) -> dict[str, PodClass]:
@@ -223,17 +245,6 @@ class LoadDriver:
 
     def _pods_in_play(self) -> list[Object]:
         return in_play(self._pods, self._classes, self._demand.workloads)
-
-    @asynccontextmanager
-    async def _nodes(self) -> AsyncIterator[Informer]:
-        nodes = Informer(self._client, NODES, trim=trim_node)
-        watching = asyncio.create_task(nodes.run())
-        try:
-            await nodes.synced.wait()
-            yield nodes
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
 
     async def _change(self, since: float) -> None:
         """Bursts, sheds and steps, each at its offset from soak start; a burst that is over by then does not come."""
@@ -246,13 +257,16 @@ class LoadDriver:
             if not watch.soaking.is_set():
                 return  # the soak was shorter
             now = max(at_seconds, watch.soak_seconds)
-            happened = 0
+            happened: list[Happening] = []
             while coming and coming[0].at_seconds <= now:
                 one = coming.popleft()
                 log.info(one.what, at_seconds=one.at_seconds, late_seconds=round(now - one.at_seconds, 1))
-                happened += 1
+                happened.append(one)
             await self._reach(self._course.due(now))
-            self._metrics.happened.inc(happened)
+            self._metrics.happened.inc(len(happened))
+            done = time.time() - watch.soak_start
+            for one in happened:
+                self._events.note("change", done - one.at_seconds)
 
     async def _reach(self, due: Mapping[str, Workload]) -> None:
         here = dict(self._demand.workloads)
@@ -262,9 +276,17 @@ class LoadDriver:
             if name not in here:
                 await self._demand.create(workload, steady=True)
 
-    def _note_requests(self, *_: Object | None) -> None:
+    def _on_request(self, old: Object | None, new: Object | None) -> None:
+        self._witness.on_request(old, new)
+        self._note_requests()
+
+    def _note_requests(self) -> None:
         if len(self._requests) >= self._requests_wanted:
             self._built.set()
+
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        self._bind_latency.on_change(old, new)
+        self._witness.on_pod(old, new)
 
     def _candidates(self, archetype: str | None) -> Sequence[str]:
         return [
@@ -273,21 +295,25 @@ class LoadDriver:
             if not pod["leaving"] and (archetype is None or pod["archetype"] == archetype)
         ]
 
+    async def _let_leave(self, name: str, due: float) -> None:
+        """Delete what the churn chose; `due` is when, on the loop's clock."""
+        chosen = self._churned.get(f"{NAMESPACE}/{name}")
+        if chosen is None:
+            return
+        expected = self._successors.expect(chosen["workload"])
+        if await self._demand.delete_one(name):
+            self._events.note("deletion", asyncio.get_running_loop().time() - due)
+            self._successors.deleted(expected)
+            await self._demand.bring_back(name)
+        else:
+            self._successors.not_deleted(expected)
 
-def _trim_request(item: Object) -> Object:
-    metadata = item["metadata"]
-    archetype = (metadata.get("labels") or {}).get(ARCHETYPE_LABEL, "")
-    return {"name": metadata["name"], "archetype": archetype, "leaving": False}
+    def _short_of(self, workload: str) -> int | None:
+        """Pods that it lacks now; None for one that is not demanded any more."""
+        wanted = self._demand.workloads.get(workload)
+        return wanted.replicas - self._witness.living.of_workload[workload] if wanted else None
 
-
-def _trim_pod(item: Object) -> Object:
-    metadata = item["metadata"]
-    return {
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "archetype": metadata["labels"].get(ARCHETYPE_LABEL, ""),
-        "workload": metadata["labels"][WORKLOAD_LABEL],
-        "created": created_at(item),
-        "node": item["spec"].get("nodeName", ""),
-        "leaving": "deletionTimestamp" in metadata,
-    }
+    def _pods_due(self) -> int:
+        if self.run_watch.soaking.is_set():
+            self._reached_seconds = self.run_watch.soak_seconds
+        return self._course.all_pods_due(self._reached_seconds)

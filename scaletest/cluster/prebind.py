@@ -13,7 +13,6 @@ import structlog
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
-from bigfleet.core.vectors import parse_vector
 from bigfleet.kube import Object
 from bigfleet.sim.pods import Controller, PodClass
 from bigfleet.sim.scheduling import Scheduler, hard_spread
@@ -43,18 +42,6 @@ class Nodes(Protocol):
 Bind = Callable[[str, str], Awaitable[bool]]
 
 log = structlog.get_logger(__name__)
-
-
-def trim_node(item: Object) -> Object:
-    """What a plan needs of a Node."""
-    conditions = item["status"].get("conditions") or []
-    return {
-        "name": item["metadata"]["name"],
-        "labels": item["metadata"].get("labels") or {},
-        "allocatable": parse_vector(item["status"].get("allocatable") or {}),
-        "ready": any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-        and not item["spec"].get("unschedulable"),
-    }
 
 
 def in_play(pods: Iterable[Object], workloads: Container[str], alive: Container[str]) -> list[Object]:

@@ -13,7 +13,8 @@ from bigfleet.operator import OperatorOptions
 from bigfleet.podcontroller import PodControllerOptions
 from bigfleet.security.renewal import Renewal
 from scaletest.cluster import load_driver, node_creator
-from scaletest.cluster.children import Children, NotInTime
+from scaletest.cluster.children import ChildDied, Children, NotInTime
+from scaletest.cluster.deaths import BigFleetDied, HarnessDied
 from scaletest.cluster.forks import Fork, fork_all
 from scaletest.cluster.health import Health
 from scaletest.cluster.load_driver import LoadDriverOptions
@@ -26,6 +27,7 @@ from scaletest.cluster.ports import (
     OPERATOR_PORT,
     POD_CONTROLLER_PORT,
 )
+from scaletest.cluster.understudies import Understudies
 from scaletest.model.draw import ordinal_of
 
 NODE_CREATOR = "node-creator"
@@ -39,6 +41,9 @@ _PORTS = {
     LOAD_DRIVER: LOAD_DRIVER_PORT,
     OPERATOR: OPERATOR_PORT,
 }
+
+# What the harness plays itself may die this often in a container's life, and BigFleet's processes live on.
+_SPARES = {NODE_CREATOR: 2, LOAD_DRIVER: 2}
 
 _APISERVER_SECONDS = 120
 _CACHES_SECONDS = 300
@@ -84,59 +89,66 @@ class WorkloadOptions:
 
 
 def fork_processes(options: WorkloadOptions) -> dict[str, Fork]:
-    """The four processes, each waiting for its turn. Call it before there is an event loop."""
+    """The four processes and their spares, each waiting for its turn. Call it before there is an event loop."""
     return fork_all(
         {
             NODE_CREATOR: partial(node_creator.serve, node_creator_options(options)),
             POD_CONTROLLER: partial(podcontroller.serve, pod_controller_options(options)),
             LOAD_DRIVER: partial(load_driver.serve, load_driver_options(options)),
             OPERATOR: partial(operator.serve, operator_options(options)),
-        }
+        },
+        _SPARES,
     )
 
 
 async def serve(
     options: WorkloadOptions, processes: Mapping[str, Fork], demand_seconds: float = _DEMAND_SECONDS
 ) -> None:
-    """Let everything run until cancelled; ends with ChildDied when any process dies.
+    """Let everything run until cancelled. Ends with BigFleetDied when a process of BigFleet's dies, and with
+    HarnessDied when one of ours does that has no spare left.
 
     The operator waits `demand_seconds` for the demand, and starts without the whole of it after that.
     """
+    try:
+        await _supervise(options, processes, demand_seconds)
+    except ChildDied as death:
+        kind = HarnessDied if death.name in _SPARES else BigFleetDied
+        raise kind(death.name, death.status, death.tail) from None
+
+
+async def _supervise(options: WorkloadOptions, processes: Mapping[str, Fork], demand_seconds: float) -> None:
     demand_ready = options.shared_dir / DEMAND_MARKER
     # Of a former life of this container: the new load-driver vouches for the demand itself.
     demand_ready.unlink(missing_ok=True)
-    async with Children() as children, aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
-        for process in processes.values():
-            await children.adopt(process)
+    async with aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
         health = Health(http)
-        probed = await health.serve(_address(options, HEALTH_PORT))
-
-        def go(name: str) -> None:
-            processes[name].go()
-            health.started(name, _address(options, _PORTS[name]))
-
-        try:
-            api_ready = partial(_exists, options.shared_dir / READY_MARKER)
-            await children.until(api_ready, "container apiserver ready", _APISERVER_SECONDS)
-            go(NODE_CREATOR)
-            go(POD_CONTROLLER)
-            # The load-driver would outrun caches that are not filled yet.
-            for name in (NODE_CREATOR, POD_CONTROLLER):
-                url = f"http://{_address(options, _PORTS[name])}/readyz"
-                await children.until(partial(_answers, http, url), f"{name} ready", _CACHES_SECONDS)
-            # Ready is never filled: the operator starts only when the demand is built.
-            health.ready = True
-            go(LOAD_DRIVER)
-            # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus (ADR-0036).
+        cast = Understudies(processes, lambda name: health.started(name, _address(options, _PORTS[name])))
+        async with Children(survive=cast.survive) as children:
+            await cast.join(children)
+            probed = await health.serve(_address(options, HEALTH_PORT))
             try:
-                await children.until(partial(_exists, demand_ready), "demand built", demand_seconds)
-            except NotInTime as late:
-                log.warning("the operator starts without the whole demand", reason=late.message)
-            go(OPERATOR)
-            log.info("all processes run", cluster=options.cluster_id)
-            await children.until_death()
-        finally:
-            await probed.cleanup()
+                api_ready = partial(_exists, options.shared_dir / READY_MARKER)
+                await children.until(api_ready, "container apiserver ready", _APISERVER_SECONDS)
+                cast.start(NODE_CREATOR)
+                cast.start(POD_CONTROLLER)
+                # The load-driver would outrun caches that are not filled yet.
+                for name in (NODE_CREATOR, POD_CONTROLLER):
+                    url = f"http://{_address(options, _PORTS[name])}/readyz"
+                    await children.until(partial(_answers, http, url), f"{name} ready", _CACHES_SECONDS)
+                # Ready is never filled: the operator starts only when the demand is built.
+                health.ready = True
+                cast.start(LOAD_DRIVER)
+                # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus
+                # (ADR-0036).
+                try:
+                    await children.until(partial(_exists, demand_ready), "demand built", demand_seconds)
+                except NotInTime as late:
+                    log.warning("the operator starts without the whole demand", reason=late.message)
+                cast.start(OPERATOR)
+                log.info("all processes run", cluster=options.cluster_id)
+                await children.until_death()
+            finally:
+                await probed.cleanup()
 
 
 def node_creator_options(options: WorkloadOptions) -> NodeCreatorOptions:
@@ -170,6 +182,9 @@ def load_driver_options(options: WorkloadOptions) -> LoadDriverOptions:
         demand_ready_file=options.shared_dir / DEMAND_MARKER,
         fill_bound_file=options.shared_dir / FILL_MARKER,
         service_account_dir=options.service_account_dir,
+        tls_dir=options.tls_dir,
+        shard_addr=shard_of(options.cluster_id, options.shard_addrs),
+        provider_addr=options.provider_addr,
     )
 
 

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from scaletest.model.catalog import Archetype
-from scaletest.model.draw import Workload, cluster_id, draw_demand, takes_part
+from scaletest.model.draw import Ints, Numbers, Workload, cluster_id, draw_demand, takes_part
 from scaletest.model.loadprofile import LoadProfile
 from scaletest.model.profile import Burst
 
@@ -53,9 +55,15 @@ class Course:
         """By name, what should be there so long after soak start. What came and went before is left out."""
         return self._due[self._period(at_seconds)]
 
-    def pods_due(self, archetype: str, at_seconds: float) -> int:
-        """Pods of one archetype that should be there then."""
-        return self._pods[self._period(at_seconds)][archetype]
+    def pods_due(self, archetype: str, at_seconds: Numbers) -> Ints:
+        """Pods of one archetype that should be there at each of these moments."""
+        pods = np.array([counts[archetype] for counts in self._pods], np.int64)
+        found: Ints = pods[np.searchsorted(self._times, at_seconds, side="right") - 1]
+        return found
+
+    def all_pods_due(self, at_seconds: float) -> int:
+        """Pods of all archetypes that should be there then."""
+        return self._pods[self._period(at_seconds)].total()
 
     def _period(self, at_seconds: float) -> int:
         return bisect_right(self._times, at_seconds) - 1

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.kube import KubeClient, NotFound, Resource
 from bigfleet.kube.resources import (
@@ -28,7 +29,7 @@ from scaletest.cluster.exposition import read_samples
 from scaletest.cluster.load_driver import LoadDriver
 from scaletest.cluster.manifests import STATE_LABEL, WORKLOAD_LABEL
 from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
-from scaletest.cluster.ports import HEALTH_PORT
+from scaletest.cluster.ports import HEALTH_PORT, LOAD_DRIVER_PORT
 from scaletest.model.loadprofile import LoadProfile
 from scaletest.model.profile import Burst, DemandMode, DemandStep, ScaleDown
 from tests.integration import kwok_containers
@@ -39,12 +40,20 @@ from tests.patience import eventually
 pytestmark = pytest.mark.integration
 
 LEASES = Resource("leases", "coordination.k8s.io")
+# What runs in container `workload`, and who waits there; the kernel keeps 15 characters of a name.
+RUNNING = ("load-driver", "node-creator", "operator", "pod-controller")
+SPARES = ("spare-load-driv", "spare-node-crea")
 
 tools, addresses, client = kwok_containers.tools, kwok_containers.addresses, kwok_containers.client
 
 
 def program_of(pid: int) -> str:
     return Path(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]).name
+
+
+def name_of(pid: int) -> str:
+    """Forked processes have a name of their own."""
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 def programs_of(container: Container) -> set[str]:
@@ -336,8 +345,10 @@ async def test_the_workload_container_starts_the_operator_only_after_the_demand_
         requests, _ = await client.list(CAPACITY_REQUESTS, "default")
         assert len(requests) == 20
         children = workload.children()
-        assert len(children) == 4
+        assert sorted(map(name_of, children)) == sorted([*RUNNING, *SPARES, *SPARES])
+        await _the_witness_agrees(workload)
         await _one_that_hangs_is_found_out(workload)
+        await _one_of_ours_that_dies_is_replaced(workload)
         workload.process.terminate()
         assert await workload.exit_code() == 0
         assert not any(is_alive(pid) for pid in children)
@@ -352,12 +363,53 @@ async def _one_that_hangs_is_found_out(workload: Container) -> None:
         return await status_of(f"{url}/readyz", True) == 200
 
     await eventually(is_ready)
-    for pid in workload.children():
+    for pid in (pid for pid in workload.children() if name_of(pid) in RUNNING):
         os.kill(pid, signal.SIGSTOP)
         assert not await is_ready()
         assert await status_of(f"{url}/healthz", True) == 200, "it may only be busy"
         os.kill(pid, signal.SIGCONT)
         await eventually(is_ready)
+
+
+async def _the_witness_agrees(workload: Container) -> None:
+    """Twenty Pods, each with a request that says what was drawn; and no Node is there."""
+    url = f"http://{workload.pod_ip}:{LOAD_DRIVER_PORT}/metrics"
+    async with aiohttp.ClientSession() as http, http.get(url) as response:
+        text = await response.text()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+    def figure(name: str, **labels: str) -> float:
+        wanted = (f"scaletest_witness_{name}", labels)
+        [value] = [sample.value for sample in samples if (sample.name, sample.labels) == wanted]
+        return value
+
+    wrong = {sample.labels["field"]: sample.value for sample in samples if "requests_wrong" in sample.name}
+    assert len(wrong) == 8 and not any(wrong.values()), wrong
+    assert figure("pods", edge="highest") == figure("requests", edge="highest") == figure("pods_due") == 20
+    assert figure("pods_without_request") == figure("requests_without_pod") == 0
+    for resource, each in (("cpu", 1), ("memory", 1500 * 2**20)):
+        part = {"resource": resource, "priority_class": "service", "kind": "spread"}
+        assert figure("largest_pod", **part) == each
+        assert figure("demand", edge="highest", **part) == 20 * each
+        assert figure("uncovered", resource=resource) == 20 * each
+    assert figure("uncovered_seconds") > 0
+    assert figure("pods_lacking_capacity") == 20
+    assert figure("requests_unacknowledged") <= 20
+
+
+async def _one_of_ours_that_dies_is_replaced(workload: Container) -> None:
+    before = {name_of(pid): pid for pid in workload.children()}
+    os.kill(before["load-driver"], signal.SIGKILL)
+
+    async def answers_again() -> bool:
+        now = {name_of(pid): pid for pid in workload.children()}
+        running = now.get("load-driver", before["load-driver"]) != before["load-driver"]
+        return running and await status_of(f"http://{workload.pod_ip}:{HEALTH_PORT}/readyz", True) == 200
+
+    await eventually(answers_again)
+    after = {name_of(pid): pid for pid in workload.children()}
+    assert (after["operator"], after["pod-controller"]) == (before["operator"], before["pod-controller"])
+    assert "a spare takes its place" in workload.log.read_text()
 
 
 async def test_a_container_that_restarts_keeps_its_cluster_and_those_who_work_in_it(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.cluster.children import ChildDied, Children, Command, NotInTime
+from scaletest.cluster.children import Child, ChildDied, Children, Command, NotInTime
 from scaletest.cluster.polling import poll
 
 STAYS = "echo up; exec sleep 60"
@@ -156,3 +156,23 @@ asyncio.run(main())
 
     async with asyncio.timeout(5):
         await poll(gone)
+
+
+async def test_a_group_may_survive_a_death_and_is_not_asked_about_those_that_it_stops() -> None:
+    asked: list[str] = []
+
+    def survive(child: Child) -> bool:
+        asked.append(child.name)
+        return child.name == "expendable"
+
+    async with Children(write=lambda _: None, survive=survive) as children:
+        await children.start(shell("survivor", STAYS))
+        await children.start(shell("expendable", "exit 1"))
+        async with asyncio.timeout(10):
+            while not asked:
+                await asyncio.sleep(0.01)
+        assert [child.name for child in children] == ["survivor"]
+        await children.start(shell("victim", "exit 3"))
+        with pytest.raises(ChildDied, match="victim exited with code 3"):
+            await children.until_death()
+    assert asked == ["expendable", "victim"]

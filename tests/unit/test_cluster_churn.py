@@ -4,16 +4,26 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import cycle, islice, repeat
+from itertools import chain, cycle, islice, repeat
 from typing import Any
 
 import numpy as np
 import pytest
 
-from scaletest.cluster.churn import Churn, ageing_per_tick, churn_per_second, churn_per_tick
+from scaletest.cluster.churn import (
+    Churn,
+    ageing_per_tick,
+    churn_per_second,
+    churn_per_tick,
+    planned_changes,
+    planned_deletions,
+)
 from scaletest.cluster.run_watch import RunWatch
 from scaletest.model.catalog import Archetype, Size
+from scaletest.model.draw import Ints, Numbers
+from scaletest.model.happenings import Course
 from scaletest.model.loadprofile import LoadProfile
+from tests.unit.plans import shipped_plan
 
 
 def profile(
@@ -37,6 +47,8 @@ class Pods:
         # How many went in each second of the loop's clock.
         self.seconds: Counter[int] = Counter()
         self.asked: set[str | None] = set()
+        # The most, in seconds of the loop's clock.
+        self.late = 0.0
         self.enough = asyncio.Event()
         self._count = count
         self._alive = alive or repeat(1000)
@@ -45,7 +57,8 @@ class Pods:
         self.asked.add(archetype)
         return [f"pod-{index}" for index in range(next(self._alive))]
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, due: float) -> None:
+        self.late = max(self.late, asyncio.get_running_loop().time() - due)
         self.deleted.append(name)
         self.seconds[int(asyncio.get_running_loop().time())] += 1
         if len(self.deleted) >= self._count:
@@ -57,7 +70,9 @@ def test_dev_50_loses_one_pod_a_second_per_cluster() -> None:
 
 
 def ticks(load: LoadProfile, count: int, seed: int = 1) -> list[int]:
-    return list(islice(churn_per_tick(load, np.random.default_rng(seed)), count))
+    return [
+        int(number) for number in islice(chain(*islice(churn_per_tick(load, np.random.default_rng(seed)), 9)), count)
+    ]
 
 
 def test_with_jitter_the_seconds_vary_around_the_mean() -> None:
@@ -90,8 +105,8 @@ def soak(seconds_ago: float = 0.0) -> dict[str, Any]:
     return {"data": {"phase": "soak", "soakStart": str(time.time() - seconds_ago)}}
 
 
-def pods_due(_archetype: str, _at_seconds: float) -> int:
-    return 1000
+def pods_due(_archetype: str, at_seconds: Numbers) -> Ints:
+    return np.full(len(at_seconds), 1000)
 
 
 async def delete_some(load: LoadProfile, count: int, alive: Iterator[int] | None = None) -> tuple[Pods, float]:
@@ -174,7 +189,8 @@ def test_a_process_that_starts_in_the_soak_goes_on_with_the_schedule() -> None:
 
 def test_ageing_follows_the_demand_that_is_due() -> None:
     archetype = profile(mean_lifetime_seconds=10).archetypes[0]
-    numbers = ageing_per_tick(archetype, lambda _, at: 1000 if at < 100 else 0, np.random.default_rng(1))
+    batches = ageing_per_tick(archetype, lambda _, at: np.where(at < 100, 1000, 0), np.random.default_rng(1))
+    numbers = chain.from_iterable(batches)
     first, then = list(islice(numbers, 100)), list(islice(numbers, 50))
     assert sum(first) / 100 == pytest.approx(100, rel=0.05)
     assert set(then) == {0}
@@ -194,3 +210,67 @@ async def test_nothing_leaves_before_the_soak() -> None:
     assert pods.deleted == [] and pods.asked == set()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+class SoakSinceZero(RunWatch):
+    """The soak began with the loop's clock."""
+
+    @property
+    def soak_seconds(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 40.5, 59.99, 60])
+def test_the_plan_counts_what_the_churn_will_delete(seconds: float) -> None:
+    """Those due at the very end of the time are none of it: the soak is over by then."""
+    load = profile(churn_per_minute=0.06, micro_burst_rate_per_minute=6, mean_lifetime_seconds=300)
+    course = Course(load, 0)
+
+    async def deleted() -> int:
+        pods, watch = Pods(10**9), SoakSinceZero()
+        churn = Churn(load, 0, course.pods_due, pods.candidates, pods.delete)
+        task = asyncio.ensure_future(churn.run(watch))
+        await asyncio.sleep(0)
+        watch.on_change(None, soak())
+        await asyncio.sleep(seconds - 1e-6)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(pods.deleted)
+
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        assert planned_deletions(load, 0, seconds) == runner.run(deleted()) > 0
+
+
+def test_the_plan_of_a_long_soak_has_the_asked_rate() -> None:
+    load = shipped_plan("dev-50").load_profile
+    deletions = [planned_deletions(load, ordinal, 5000) for ordinal in range(3)]
+    assert len(set(deletions)) == 3, "each cluster has a schedule of its own"
+    assert planned_deletions(load, 0, 0) == 0 < planned_deletions(load, 0, 600) < deletions[0]
+    churn_alone = load.model_copy(
+        update={"archetypes": tuple(one.model_copy(update={"mean_lifetime_seconds": 0}) for one in load.archetypes)}
+    )
+    assert planned_deletions(churn_alone, 0, 5000) == pytest.approx(5000 * churn_per_second(load), rel=0.05)
+
+
+def test_the_plan_counts_the_changes_that_are_due() -> None:
+    load = shipped_plan("oscillation-5k", "example-fat-host").load_profile
+    moments = [one.at_seconds for one in Course(load, 0).happenings]
+    assert planned_changes(load, 0, moments[0]) == 0
+    assert planned_changes(load, 0, moments[0] + 1) >= 1
+    assert planned_changes(load, 0, moments[-1] + 1) == len(moments)
+
+
+def test_deletions_know_when_they_were_due() -> None:
+    async def live() -> float:
+        pods, watch = Pods(10**9), RunWatch()
+        task = asyncio.ensure_future(
+            Churn(profile(churn_per_minute=0.6), 0, pods_due, pods.candidates, pods.delete).run(watch)
+        )
+        watch.on_change(None, soak(seconds_ago=7))  # the news of the soak came late, but not too late to make up for
+        await asyncio.sleep(10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return pods.late
+
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        assert runner.run(live()) == pytest.approx(7, abs=1)

@@ -145,11 +145,13 @@ def test_every_process_listens_on_the_pods_address_and_dials_the_pods_own_cluste
 def test_those_who_leave_the_pod_get_its_identity() -> None:
     assert workload.operator_options(OPTIONS).tls_dir == Path("/tls")
     assert workload.node_creator_options(OPTIONS).tls_dir == Path("/tls")
+    assert workload.load_driver_options(OPTIONS).tls_dir == Path("/tls")
     assert workload.load_driver_options(OPTIONS).service_account_dir == Path("/account")
 
 
 def test_cluster_n_belongs_to_shard_n_modulo_the_number_of_shards() -> None:
     assert workload.operator_options(OPTIONS).shard_addr == "shard-2:7780"
+    assert workload.load_driver_options(OPTIONS).shard_addr == "shard-2:7780"
     assert workload.shard_of("kwok-cluster-7", "only:7780") == "only:7780"
 
 

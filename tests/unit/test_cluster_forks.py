@@ -94,6 +94,35 @@ daemon.run("supervisor", serve)
     assert "victim was killed by signal 9" in ended.stderr
 
 
+def test_spares_wait_beside_the_one_whose_place_they_may_take() -> None:
+    ended = run(
+        SUPERVISE
+        + """
+forks = fork_all({"talker": talk, "other": talk}, {"talker": 2})
+assert not forks["other"].spares
+
+async def serve():
+    async with Children(survive=lambda child: True) as children:
+        for fork in (forks["talker"], *forks["talker"].spares, forks["other"]):
+            await children.adopt(fork)
+        first, second, third, other = children
+        while open(f"/proc/{second.pid}/comm").read().strip() != "spare-talker":
+            await asyncio.sleep(0.01)
+        for fork, child in ((forks["talker"], first), (forks["talker"].spares[1], third)):
+            fork.go()
+            while not child.tail:
+                await asyncio.sleep(0.01)
+            os.kill(fork.pid, signal.SIGKILL)
+            await child.ended
+        assert not second.tail and not other.tail
+
+daemon.run("supervisor", serve)
+"""
+    )
+    assert ended.stdout.splitlines() == ["talker | my name is talker"] * 2
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 async def test_waiting_forks_die_with_a_supervisor_that_is_killed() -> None:
     program = SUPERVISE + 'forks = fork_all({"orphan": talk})\nprint(forks["orphan"].pid, flush=True)\nsignal.pause()'
     supervisor = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)

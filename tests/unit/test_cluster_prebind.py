@@ -9,7 +9,8 @@ import pytest
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from scaletest.cluster import prebind
 from scaletest.cluster.podclass import pods_of
-from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, plan_bindings, pre_bind, trim_node
+from scaletest.cluster.prebind import bind_all, in_play, plan_anchors, plan_bindings, pre_bind
+from scaletest.cluster.trimming import trim_node
 from scaletest.model.catalog import Archetype
 from scaletest.model.draw import Workload
 from scaletest.model.fleet import ARCHETYPE_LABEL

@@ -1,6 +1,7 @@
 """The workload container answers for its processes: it is Ready without being filled, and knows one that hangs."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from scaletest.cluster import health, workload
+from scaletest.cluster.deaths import BigFleetDied, HarnessDied
 from scaletest.cluster.health import SILENT_SECONDS, START_SECONDS, Vitals
 from scaletest.cluster.ports import HEALTH_PORT
 from tests.loopback import own_addresses
@@ -24,6 +26,7 @@ class Process:
 
     def __init__(self, name: str, address: str) -> None:
         self.name = name
+        self.spares: list[Process] = []
         self.gone = False
         self.hangs = False
         self._address = address
@@ -75,8 +78,12 @@ def pod_ip() -> Iterator[str]:
 class Container:
     """Container `workload` over such processes."""
 
+    task: "asyncio.Future[None]"
+
     def __init__(self, pod_ip: str, shared_dir: Path, http: aiohttp.ClientSession) -> None:
         self.processes = {name: Process(name, f"{pod_ip}:{port}") for name, port in workload._PORTS.items()}
+        for name, number in workload._SPARES.items():
+            self.processes[name].spares = [Process(name, f"{pod_ip}:{workload._PORTS[name]}") for _ in range(number)]
         self.shared_dir = shared_dir
         self._url = f"http://{pod_ip}:{HEALTH_PORT}"
         self._http = http
@@ -84,6 +91,20 @@ class Container:
     async def ask(self, path: str) -> tuple[int, str]:
         async with self._http.get(f"{self._url}/{path}") as response:
             return response.status, await response.text()
+
+    async def all_run(self) -> None:
+        (self.shared_dir / "apiserver-ready").touch()
+        await eventually(lambda: self.processes["load-driver"].gone)
+        (self.shared_dir / "demand-ready").touch()
+        await eventually(lambda: self.processes["operator"].gone)
+        await eventually(lambda: self.answers("readyz", 200))
+
+    async def ending(self) -> BaseException:
+        """What the container ends with."""
+        async with asyncio.timeout(20):
+            [ended] = await asyncio.gather(self.task, return_exceptions=True)
+        assert isinstance(ended, BaseException)
+        return ended
 
     async def answers(self, path: str, status: int) -> bool:
         try:
@@ -104,12 +125,12 @@ async def container(pod_ip: str, shared_dir: Path, **settings: Any) -> AsyncIter
     )
     async with aiohttp.ClientSession() as http:
         made = Container(pod_ip, shared_dir, http)
-        task = asyncio.ensure_future(workload.serve(options, made.processes, **settings))  # type: ignore[arg-type]
+        made.task = asyncio.ensure_future(workload.serve(options, made.processes, **settings))  # type: ignore[arg-type]
         try:
             yield made
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            made.task.cancel()
+            await asyncio.gather(made.task, return_exceptions=True)
 
 
 async def test_it_is_ready_when_its_caches_are_filled_and_does_not_wait_for_the_demand(
@@ -132,11 +153,7 @@ async def test_a_process_that_hangs_makes_it_unready_by_name_but_is_not_dead_at_
 ) -> None:
     monkeypatch.setattr(health, "ASK_SECONDS", 1.0)
     async with container(pod_ip, tmp_path) as made:
-        (tmp_path / "apiserver-ready").touch()
-        await eventually(lambda: made.processes["load-driver"].gone)
-        (tmp_path / "demand-ready").touch()
-        await eventually(lambda: made.processes["operator"].gone)
-        await eventually(lambda: made.answers("readyz", 200))
+        await made.all_run()
         made.processes[name].hangs = True
         status, words = await made.ask("readyz")
         assert status == 503
@@ -162,3 +179,58 @@ def test_a_process_is_dead_after_a_minute_of_silence_and_starts_for_five() -> No
     assert not vitals.ready(210)
     assert vitals.alive(200 + SILENT_SECONDS)
     assert not vitals.alive(201 + SILENT_SECONDS)
+
+
+@pytest.mark.parametrize("name", ["load-driver", "node-creator"])
+async def test_a_process_of_the_harness_that_dies_is_replaced_and_bigfleets_live_on(
+    pod_ip: str, tmp_path: Path, name: str
+) -> None:
+    async with container(pod_ip, tmp_path) as made:
+        await made.all_run()
+        first, (second, third) = made.processes[name], made.processes[name].spares
+        assert not second.gone
+        first.send_signal(signal.SIGKILL)
+        await eventually(lambda: second.gone)
+        await eventually(lambda: made.answers("readyz", 200))
+        assert not made.task.done() and not third.gone
+        second.hangs = True
+        assert (await made.ask("readyz"))[1].startswith(f"{name} has not answered"), "the one that runs now is asked"
+        second.send_signal(signal.SIGKILL)
+        await eventually(lambda: third.gone)
+        third.send_signal(signal.SIGKILL)
+        ended = await made.ending()
+        assert isinstance(ended, HarnessDied)
+        assert (ended.exit_code, ended.name) == (71, name)
+
+
+@pytest.mark.parametrize("name", ["operator", "pod-controller"])
+async def test_the_death_of_a_process_of_bigfleets_ends_the_container(pod_ip: str, tmp_path: Path, name: str) -> None:
+    async with container(pod_ip, tmp_path) as made:
+        await made.all_run()
+        made.processes[name].send_signal(signal.SIGKILL)
+        ended = await made.ending()
+        assert isinstance(ended, BigFleetDied)
+        assert (ended.exit_code, ended.name) == (70, name)
+        for process in made.processes.values():
+            assert not any(spare.gone for spare in process.spares), "nobody takes over when all are stopped"
+
+
+async def test_a_spare_that_dies_while_it_waits_is_not_missed(pod_ip: str, tmp_path: Path) -> None:
+    async with container(pod_ip, tmp_path) as made:
+        await eventually(lambda: made.answers("healthz", 200))
+        first, (second, third) = made.processes["load-driver"], made.processes["load-driver"].spares
+        second.send_signal(signal.SIGKILL)
+        await made.all_run()
+        first.send_signal(signal.SIGKILL)
+        await eventually(lambda: third.gone)
+        assert not second.gone and not made.task.done()
+
+
+async def test_one_that_dies_before_its_turn_is_replaced_when_its_turn_comes(pod_ip: str, tmp_path: Path) -> None:
+    async with container(pod_ip, tmp_path) as made:
+        await eventually(lambda: made.answers("healthz", 200))
+        first, (second, _) = made.processes["load-driver"], made.processes["load-driver"].spares
+        first.send_signal(signal.SIGKILL)
+        (tmp_path / "apiserver-ready").touch()
+        await eventually(lambda: second.gone)
+        assert not first.gone

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,7 +128,9 @@ def test_whoever_comes_late_finds_the_level_that_is_due_and_no_burst_that_is_ove
     assert level(10_000) == shed + 100
     [burst_workload] = course.due(10_000).keys() - course.due(40).keys()
     assert "burst-50" in burst_workload
-    assert course.pods_due("critical-realtime", 50) == course.pods_due("critical-realtime", 40) + 100
+    before, after = course.pods_due("critical-realtime", np.array([40.0, 50.0]))
+    assert after == before + 100
+    assert course.all_pods_due(50) == course.all_pods_due(40) + 100
 
 
 @given(st.lists(st.tuples(st.integers(0, 3600), st.floats(0.01, 3)), max_size=5), st.integers(0, 5))

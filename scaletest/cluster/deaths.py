@@ -1,0 +1,15 @@
+"""Whose death ended container `workload`: its exit code tells BigFleet's own from the harness's."""
+
+from scaletest.cluster.children import ChildDied
+
+
+class BigFleetDied(ChildDied):
+    """A process of the system under test."""
+
+    exit_code = 70
+
+
+class HarnessDied(ChildDied):
+    """A process that plays the world around it, and has no spare left."""
+
+    exit_code = 71

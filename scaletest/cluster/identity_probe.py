@@ -1,0 +1,121 @@
+"""Before the load starts: a certificate of this cluster must not do for another one, neither at the shard nor at the
+provider."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport
+from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeStub
+from bigfleet.api.v1alpha1.shard_pb2 import Hello, OperatorMessage
+from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardStub
+from bigfleet.security import channel
+from bigfleet.security.credentials import Role
+from bigfleet.security.identity import InvalidIdentity
+
+_TRIES = 3
+_TRY_SECONDS = 10.0
+_PAUSE_SECONDS = 1.0
+_WORTH_ANOTHER_TRY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_PROTOCOL_VERSION = "v1alpha1"
+
+log = structlog.get_logger(__name__)
+
+# Says something in another's name on this channel; the code that the server ends the call with, or OK if it takes it.
+Attempt = Callable[[grpc.aio.Channel, str], Awaitable[grpc.StatusCode]]
+
+
+@dataclass(frozen=True)
+class ProbeTargets:
+    """Addresses of those who must know their clusters apart; empty: nobody."""
+
+    shard: str = ""
+    provider: str = ""
+
+
+class IdentityProbe:
+    """Tries once with everybody at the same time. What could not be tried has no figure."""
+
+    def __init__(
+        self, cluster_id: str, targets: ProbeTargets, tls_dir: Path | None, registry: CollectorRegistry
+    ) -> None:
+        self._impostor = f"impostor-of-{cluster_id}"
+        self._targets = targets
+        self._tls_dir = tls_dir
+        self._refused = Gauge(
+            "scaletest_witness_identity_refused",
+            "1: a certificate of this cluster was refused to another cluster's name; 0: it was accepted, a breach.",
+            ["target"],
+            registry=registry,
+        )
+
+    async def run(self) -> None:
+        if self._tls_dir is None:
+            log.info("identities are not probed: there is no certificate")
+            return
+        attempts: list[tuple[Role, str, Attempt]] = [
+            ("shard", self._targets.shard, _greet),
+            ("provider", self._targets.provider, _phone_home),
+        ]
+        await asyncio.gather(*(self._probe(*one, self._tls_dir) for one in attempts if one[1]))
+
+    async def _probe(self, role: Role, address: str, attempt: Attempt, tls_dir: Path) -> None:
+        try:
+            code = await self._insist(role, address, attempt, tls_dir)
+        except (OSError, InvalidIdentity) as error:
+            log.warning("identity could not be probed", target=role, reason=str(error))
+            return
+        match code:
+            case grpc.StatusCode.PERMISSION_DENIED:
+                self._refused.labels(role).set(1)
+                log.info("a wrong identity was refused", target=role)
+            case grpc.StatusCode.OK:
+                self._refused.labels(role).set(0)
+                log.error("a wrong identity was accepted", target=role, cluster=self._impostor)
+            case _:
+                log.warning("identity could not be probed", target=role, address=address, reason=code.name)
+
+    async def _insist(self, role: Role, address: str, attempt: Attempt, tls_dir: Path) -> grpc.StatusCode:
+        code = grpc.StatusCode.UNAVAILABLE
+        for number in range(_TRIES):
+            if number:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            try:
+                # Closing the channel ends a session that should never have been.
+                async with asyncio.timeout(_TRY_SECONDS), channel(address, tls_dir, role) as connection:
+                    code = await attempt(connection, self._impostor)
+            except TimeoutError:
+                code = grpc.StatusCode.DEADLINE_EXCEEDED
+            if code not in _WORTH_ANOTHER_TRY:
+                break
+        return code
+
+
+async def _greet(connection: grpc.aio.Channel, cluster: str) -> grpc.StatusCode:
+    hello = OperatorMessage(hello=Hello(cluster_id=cluster, protocol_version=_PROTOCOL_VERSION))
+    return await _verdict(ShardStub(connection).Session(wait_for_ready=True), hello)
+
+
+async def _phone_home(connection: grpc.aio.Channel, cluster: str) -> grpc.StatusCode:
+    return await _verdict(
+        PhoneHomeStub(connection).Report(wait_for_ready=True), ReadyReport(cluster_id=cluster, full=True)
+    )
+
+
+async def _verdict(call: Any, frame: Any) -> grpc.StatusCode:
+    """OK as soon as the server says anything but no. A call that only writes is answered when it has ended."""
+    try:
+        await call.write(frame)
+        await call.done_writing()
+        if hasattr(call, "read") and await call.read() is not grpc.aio.EOF:
+            return grpc.StatusCode.OK
+    except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        pass  # the call is over; its code says how
+    code: grpc.StatusCode = await call.code()
+    return code

@@ -1,0 +1,46 @@
+"""The demand of what lives in the cluster: living Pods, or CapacityRequests where there are none."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from bigfleet.watermarks import Watermarks
+from scaletest.cluster.witness.needs import Combination, need_of
+from scaletest.model.draw import Workload
+
+
+class Living:
+    """Follows who comes and who goes; each costs as many steps as a Pod asks for resources."""
+
+    def __init__(self, workloads: Mapping[str, Workload], clock: Callable[[], float]) -> None:
+        self.count = Watermarks(0, clock=clock)
+        self.of_workload: Counter[str] = Counter()
+        # In milli-units. Every combination that the course ever has is there from the start.
+        self.demand: dict[Combination, Watermarks] = {}
+        self.largest: dict[Combination, int] = {}
+        self._parts: dict[str, list[tuple[Watermarks, int]]] = {}
+        for name, workload in workloads.items():
+            combinations = need_of(workload).combinations
+            for combination, milli in combinations.items():
+                self.demand.setdefault(combination, Watermarks(0, clock=clock))
+                self.largest[combination] = max(milli, self.largest.get(combination, 0))
+            self._parts[name] = [(self.demand[combination], milli) for combination, milli in combinations.items()]
+
+    def came(self, workload: str) -> None:
+        self._add(workload, 1)
+
+    def went(self, workload: str) -> None:
+        self._add(workload, -1)
+
+    def _add(self, workload: str, number: int) -> None:
+        self.count.add(number)
+        self.of_workload[workload] += number
+        # Somebody may have made a Pod by hand that carries our label: nobody knows what it should ask for.
+        for figure, milli in self._parts.get(workload, ()):
+            figure.add(number * milli)
+
+    def total(self) -> dict[str, int]:
+        """What all of them ask for now, by resource, in milli-units."""
+        total: Counter[str] = Counter()
+        for (resource, _, _), figure in self.demand.items():
+            total[resource] += int(figure.value)
+        return dict(total)

@@ -1,0 +1,149 @@
+"""Before the load starts, a certificate must not do for another cluster: the probe tells a refusal from a breach."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bigfleet.api.v1alpha1 import phonehome_pb2, shard_pb2
+from bigfleet.security import Identity
+from bigfleet.security.authority import Authority
+from bigfleet.security.credentials import listen
+from scaletest.cluster import identity_probe
+from scaletest.cluster.identity_probe import IdentityProbe, ProbeTargets
+from tests.integration.provider_client import CLUSTER, provider_at
+from tests.integration.shard_client import shard_at
+
+Frames = AsyncIterator[bytes]
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Path:
+    """Certificates of a shard, a provider and a cluster."""
+    authority = Authority.create("test")
+    authority.issue(Identity("shard", "shard-0"), dns_names=["shard.bigfleet"]).write(tmp_path / "tls" / "shard")
+    authority.issue(Identity("provider", "fake"), dns_names=["provider.bigfleet"]).write(tmp_path / "tls" / "provider")
+    authority.issue(Identity("cluster", CLUSTER)).write(tmp_path / "tls" / "cluster")
+    return tmp_path / "tls"
+
+
+async def probed(targets: ProbeTargets, tls_dir: Path | None) -> dict[str, float | None]:
+    registry = CollectorRegistry()
+    await IdentityProbe(CLUSTER, targets, tls_dir, registry).run()
+    return {
+        target: registry.get_sample_value("scaletest_witness_identity_refused", {"target": target})
+        for target in ("shard", "provider")
+    }
+
+
+async def test_shard_and_provider_refuse_and_nothing_is_left_of_it(tmp_path: Path, tls: Path) -> None:
+    async with (
+        provider_at(tmp_path, tls_dir=tls / "provider") as provider,
+        shard_at(tmp_path, provider, tls_dir=tls / "shard") as shard,
+    ):
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        targets = ProbeTargets(shard.address, f"127.0.0.1:{provider.provider.port}")
+        assert await probed(targets, tls / "cluster") == {"shard": 1, "provider": 1}
+        assert loop.time() - began < 5, "the load waits for it"
+        assert await shard.metric("session_identity_rejected_total") == 1
+        assert await shard.metric("session_lifecycle_total", event="installed") in (0, None)
+        assert await shard.metric("active_sessions") == 0
+
+
+@asynccontextmanager
+async def gullible(tls: Path, role: str, name: str, handler: Any) -> AsyncIterator[str]:
+    """A server that believes everybody; its address."""
+    server = grpc.aio.server()
+    service, _, method = name.rpartition("/")
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+    port = listen(server, "127.0.0.1:0", tls / role)
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+async def test_a_shard_that_lets_the_impostor_in_is_a_breach_and_its_session_ends(tls: Path) -> None:
+    over = asyncio.Event()
+    said: list[str] = []
+
+    async def converse(frames: Frames, context: Any) -> AsyncIterator[shard_pb2.ShardMessage]:
+        said.append(shard_pb2.OperatorMessage.FromString(await anext(aiter(frames))).hello.cluster_id)
+        yield shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo="hello"))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+
+    handler = grpc.stream_stream_rpc_method_handler(
+        converse, response_serializer=shard_pb2.ShardMessage.SerializeToString
+    )
+    async with gullible(tls, "shard", "bigfleet.v1alpha1.Shard/Session", handler) as address:
+        assert await probed(ProbeTargets(shard=address), tls / "cluster") == {"shard": 0, "provider": None}
+        async with asyncio.timeout(5):
+            await over.wait()
+    assert said == [f"impostor-of-{CLUSTER}"]
+
+
+async def test_a_provider_that_lets_the_impostor_in_is_a_breach(tls: Path) -> None:
+    async def report(frames: Frames, context: Any) -> phonehome_pb2.ReportClosed:
+        async for _ in frames:
+            pass
+        return phonehome_pb2.ReportClosed()
+
+    handler = grpc.stream_unary_rpc_method_handler(
+        report, response_serializer=phonehome_pb2.ReportClosed.SerializeToString
+    )
+    async with gullible(tls, "provider", "bigfleet.v1alpha1.PhoneHome/Report", handler) as address:
+        assert await probed(ProbeTargets(provider=address), tls / "cluster") == {"shard": None, "provider": 0}
+
+
+def _bidirectional(answer: Callable[[Frames, Any], Any]) -> Any:
+    return grpc.stream_stream_rpc_method_handler(answer, response_serializer=lambda frame: frame)
+
+
+async def test_a_phone_that_answers_is_understood_too(tls: Path) -> None:
+    """PhoneHome may answer with frames of its own, and may have none for a cluster that it does not know."""
+
+    async def refuse(frames: Frames, context: Any) -> AsyncIterator[bytes]:
+        await anext(aiter(frames))
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not you")
+        yield b""
+
+    async def say_something(frames: Frames, context: Any) -> AsyncIterator[bytes]:
+        yield b"x"
+        await asyncio.Event().wait()
+
+    async def say_nothing(frames: Frames, context: Any) -> AsyncIterator[bytes]:
+        async for _ in frames:
+            pass
+        return
+        yield b""
+
+    name = "bigfleet.v1alpha1.PhoneHome/Report"
+    for answer, code in (
+        (refuse, grpc.StatusCode.PERMISSION_DENIED),
+        (say_something, grpc.StatusCode.OK),
+        (say_nothing, grpc.StatusCode.OK),
+    ):
+        async with gullible(tls, "provider", name, _bidirectional(answer)) as address:
+            connection = identity_probe.channel(address, tls / "cluster", "provider")
+            async with connection, asyncio.timeout(5):
+                call = connection.stream_stream(f"/{name}")(wait_for_ready=True)
+                assert await identity_probe._verdict(call, b"frame") is code
+
+
+async def test_what_could_not_be_tried_has_no_figure(tls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity_probe, "_TRY_SECONDS", 0.2)
+    monkeypatch.setattr(identity_probe, "_PAUSE_SECONDS", 0.01)
+    nothing = {"shard": None, "provider": None}
+    assert await probed(ProbeTargets("127.0.0.1:1", "127.0.0.1:1"), tls / "cluster") == nothing, "nobody is there"
+    assert await probed(ProbeTargets("127.0.0.1:1", "127.0.0.1:1"), None) == nothing, "plaintext knows no identities"
+    assert await probed(ProbeTargets("127.0.0.1:1", "127.0.0.1:1"), tls / "nowhere") == nothing
