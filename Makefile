@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 RUNNER := $(BIN)/scaletest-runner
 
 .DEFAULT_GOAL := help
-.PHONY: help tools kernels scaletest plan prevalidate prevalidate-kind test test-unit test-oracle test-mutants test-integration test-smoke test-long bench bench-hot lint proto schemas dashboards golden lock clean
+.PHONY: help tools kernels scaletest plan prevalidate prevalidate-kind test test-unit test-oracle test-mutants test-integration test-smoke test-long bench bench-hot lint proto schemas dashboards gates-page score golden lock clean
 
 help: ## This menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,12 @@ schemas: $(READY) ## Generate docs/schemas from the models
 
 dashboards: $(READY) ## Generate dashboards/ from the gate list
 	@$(BIN)/python -m scaletest.report.dashboards
+
+gates-page: $(READY) ## Generate docs/gates.md from the gate list and the catalogue of mistakes
+	@$(BIN)/python -m tests.smoke.mistakes.page
+
+score: tools kernels ## Put each mistake of the catalogue into BigFleet and see whether a run notices it (hours; resumes); ONLY="words of names"
+	@$(BIN)/python -m tests.smoke.score $(ONLY)
 
 golden: $(READY) ## Store what the chart renders now, and the generated part of its schema
 	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/test_chart_golden.py tests/unit/test_chart_schema.py -k "stored or current"

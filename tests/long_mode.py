@@ -22,7 +22,7 @@ class LongMode:
     def __init__(self, config: pytest.Config) -> None:
         self._cache = getattr(config, "cache", None)  # `-p no:cacheprovider` leaves it out
         self._wanted = bool(os.environ.get("SCALETEST_LONG"))
-        self._code = _code_version() if self._wanted else ""
+        self._code = code_version() if self._wanted else ""
         self._passed: set[str] = set()
         self._open: set[str] = set()
 
@@ -56,7 +56,8 @@ class LongMode:
             self._cache.set(_CACHE_KEY, {"code": self._code, "passed": sorted(self._passed)})
 
 
-def _code_version() -> str:
+def code_version() -> str:
+    """What is tested, as a digest: the same for the same files, committed or not."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in _SOURCES for path in (_ROOT / folder).rglob("*")):
         if path.is_file() and path.suffix != ".pyc":

@@ -25,7 +25,13 @@ class Checkout:
             shutil.copytree(_PROJECT / part, self.root / part, ignore=shutil.ignore_patterns("__pycache__"))
         for mistake in mistakes:
             mistake.apply(self.package)
-        self.python = self._environment(directory / "environment")
+        self._home = directory / "environment"
+        self.python = self._environment(self._home)
+
+    def remove(self) -> None:
+        """Leave the directory as it was before."""
+        for made in (self.root, self._home):
+            shutil.rmtree(made, ignore_errors=True)
 
     def _environment(self, directory: Path) -> Path:
         """An interpreter that finds the copy first: pods take their commands from beside the interpreter."""
