@@ -49,7 +49,7 @@ def show_schema(kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), he
         near = did_you_mean(kind, _KINDS)
         raise UsageError(f"there is no schema '{shown(kind)}'{near}", hint=f"the schemas are {', '.join(_KINDS)}")
     if kind == "summary":
-        from scaletest.judge.summarydoc import Summary
+        from scaletest.judge.summary import Summary
 
         schema = json_schema(Summary)
     else:

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from scaletest.judge.gates import INFORMATIONAL, Gate
+from scaletest.judge.figures import INFORMATIONAL
+from scaletest.judge.gate import Gate
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.model.counting import counted
 

@@ -1,22 +1,21 @@
-"""The verdict's figures: every gate, and whether the harness kept up. The same for a live run and for old evidence."""
+"""The verdict's figures: every gate, whether the load came, how strained the machine was. The same for old evidence."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from scaletest.judge import outcome as codes
-from scaletest.judge.gates import GateRecord, Reading, gates_for, judge, reclaim_gate, restart_gate
+from scaletest.judge.checks import CheckRecord, load_that_did_not_come
+from scaletest.judge.delivery import check_delivery
+from scaletest.judge.gate import GateRecord, Reading, judge
+from scaletest.judge.gates import gates_for
+from scaletest.judge.measures import Noted
+from scaletest.judge.outcome import Outcome
 from scaletest.judge.prometheus import Prometheus
-from scaletest.judge.readings import read_gate, read_reclaims
-from scaletest.judge.selfcheck import CheckRecord, ScrapeIntervals, Strain, check_harness, shortage
+from scaletest.judge.readings import read_gate
+from scaletest.judge.strain import ScrapeIntervals, Seen, Strained, check_strain, strained_by
+from scaletest.judge.windows import SoakWindow
 from scaletest.model.plan import Plan
-
-
-@dataclass(frozen=True)
-class SoakWindow:
-    """When the soak was, in unix seconds."""
-
-    start: float
-    end: float
 
 
 @dataclass(frozen=True)
@@ -25,9 +24,18 @@ class Soaked:
 
     window: SoakWindow
     restarts: Reading
-    strain: Strain
+    seen: Seen
     # Why the soak was ended before its time; empty if it was not.
     cut_short: str = ""
+
+
+class Failure(NamedTuple):
+    """A reason not to pass."""
+
+    exit_code: int
+    sentence: str
+    # No strain can cause it.
+    certain: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,35 +45,72 @@ class Judgement:
     gates: list[GateRecord]
     checks: list[CheckRecord]
     cut_short: str = ""
+    strained: Strained = field(default_factory=Strained)
 
-    def failures(self) -> Iterator[tuple[int, str]]:
+    def failures(self) -> Iterator[Failure]:
         """Every reason not to pass, with its exit code."""
-        if short := shortage(self.checks):
-            yield codes.OVERLOADED, short
+        if missing := load_that_did_not_come(self.checks):
+            yield Failure(codes.VOID, missing)
         if self.cut_short:
-            yield codes.GATE_FAILED, self.cut_short
+            yield Failure(codes.VOID if self.strained else codes.GATE_FAILED, self.cut_short)
         for check in self.checks:
             if check.verdict == "unmeasured":
-                yield codes.UNMEASURED, f"self-check: {check.reason}"
+                yield Failure(codes.UNMEASURED, f"self-check, {check.title}: {check.reason}")
         for gate in self.gates:
             if gate.verdict == "fail":
-                yield codes.GATE_FAILED, f"{gate.key}: {gate.reason}"
+                yield self._failed(gate)
             elif gate.verdict in ("no-data", "saturated"):
-                yield codes.UNMEASURED, f"{gate.key} is {gate.verdict}: {gate.reason}"
+                yield Failure(codes.UNMEASURED, f"{gate.key} is {gate.verdict}: {gate.reason}")
+
+    def _failed(self, gate: GateRecord) -> Failure:
+        sentence = f"{gate.key}: {gate.reason} ({gate.component})"
+        if gate.strainable and self.strained.at(gate.at):
+            return Failure(codes.VOID, f"{sentence}; but the machine was strained then: {self.strained.reasons[0]}")
+        return Failure(codes.GATE_FAILED, sentence, certain=not gate.strainable)
+
+    def outcome(self) -> Outcome:
+        ended = Outcome()
+        for failure in self.failures():
+            ended.add(failure.exit_code, failure.sentence, certain=failure.certain)
+        return ended
 
 
-async def judge_soak(plan: Plan, prometheus: Prometheus, soaked: Soaked, intervals: ScrapeIntervals) -> Judgement:
-    """Read and judge everything over the soak."""
-    seconds, least, window = plan.window_seconds, plan.profile.slo.min_observations, soaked.window
+async def judge_soak(
+    plan: Plan,
+    prometheus: Prometheus,
+    soaked: Soaked,
+    intervals: ScrapeIntervals,
+    known: Collection[str] | None = None,
+) -> Judgement:
+    """Read and judge everything over the soak.
+
+    `known`, of old evidence: the gates and checks that were judged then. A newer one without data is skipped.
+    """
+    least, window = plan.profile.slo.min_observations, soaked.window
     records: list[GateRecord] = []
     for gate in gates_for(plan):
-        reading = await read_gate(prometheus, gate, seconds, window.start, window.end)
-        records.append(judge(gate, reading, seconds, least))
-    counted_from = window.start + plan.reclaims_count_after_seconds
-    reclaims = await read_reclaims(prometheus, counted_from, window.end)
-    records.append(judge(reclaim_gate(plan), reclaims, seconds, least))
-    records.append(judge(restart_gate(plan), soaked.restarts, seconds, least))
-    checks = await check_harness(
-        prometheus, plan.substrate.self_check, window.start, window.end, intervals, soaked.strain
-    )
-    return Judgement(records, checks, soaked.cut_short)
+        seconds = sum(stretch.seconds for stretch in window.stretches(gate.window))
+        if isinstance(gate.measure, Noted):
+            reading = soaked.restarts
+        else:
+            reading = await read_gate(prometheus, gate, plan, window)
+        records.append(judge(gate, reading, min(seconds, plan.window_seconds), least))
+    checks = [
+        *await check_delivery(prometheus, plan, window),
+        *await check_strain(prometheus, plan.substrate.self_check, window, intervals, soaked.seen),
+    ]
+    if known is not None:
+        records = [_aged(record, known) for record in records]
+        checks = [
+            replace(check, verdict="skipped", reason="the evidence is older than this check")
+            if check.verdict == "unmeasured" and check.key not in known
+            else check
+            for check in checks
+        ]
+    return Judgement(records, checks, soaked.cut_short, strained_by(checks, soaked.seen))
+
+
+def _aged(record: GateRecord, known: Collection[str]) -> GateRecord:
+    if record.verdict == "no-data" and record.key not in known:
+        return replace(record, verdict="skipped", reason="the evidence is older than this gate")
+    return record

@@ -27,6 +27,7 @@ _STEP_SECONDS = 5
 _MOST_POINTS = 10_000
 
 Point = tuple[float, float]
+Series = tuple[dict[str, str], list[Point]]
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,28 @@ class Prometheus:
         Added up from samples, because rate() and increase() extrapolate: they invent or hide small counts.
         """
         found = await self.series(counter, start, end)
-        return sum(grown([value for _, value in points]) for points in found) if found else None
+        return sum(grown([value for _, value in points]) for _, points in found) if found else None
 
-    async def series(self, query: str, start: float, end: float) -> list[list[Point]]:
-        """Every series of a query over a while, as (unix seconds, value)."""
-        step = max(_STEP_SECONDS, math.ceil((end - start) / _MOST_POINTS))
+    async def growth_by(self, counter: str, label: str, start: float, end: float) -> dict[str, float]:
+        """The same for each value of a label."""
+        growths: dict[str, float] = {}
+        for labels, points in await self.series(counter, start, end):
+            name = labels.get(label, "")
+            growths[name] = growths.get(name, 0.0) + grown([value for _, value in points])
+        return growths
+
+    async def series(self, query: str, start: float, end: float, step_seconds: float = _STEP_SECONDS) -> list[Series]:
+        """Every series of a query over a while: its labels, and its points as (unix seconds, value)."""
+        step = max(step_seconds, math.ceil((end - start) / _MOST_POINTS))
         window = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC), str(step)
         rows = await self._call(self._connection.custom_query_range, query, *window)
-        return [[(float(at), float(value)) for at, value in row["values"]] for row in rows]
+        return [(row["metric"], [(float(at), float(value)) for at, value in row["values"]]) for row in rows]
+
+    async def raw(self, selector: str, start: float, end: float) -> list[Series]:
+        """Every sample as it was scraped, with its own time."""
+        seconds = max(1, math.ceil(end - start))
+        answer = await self._call(self._connection.custom_query, f"{selector}[{seconds}s]", {"time": f"{end:.3f}"})
+        return [(row["metric"], [(float(at), float(value)) for at, value in row["values"]]) for row in answer]
 
     async def snapshot(self) -> str:
         """Write the TSDB, head included, and return the snapshot's name."""

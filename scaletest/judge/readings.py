@@ -1,27 +1,164 @@
-"""Reads gates from Prometheus: value, observations and the histogram's ceiling for each."""
+"""Reads gates from Prometheus: value, observations, the histogram's ceiling, and whose value it is."""
 
 import asyncio
+import math
 from collections.abc import Sequence
-from itertools import pairwise
 
-from scaletest.judge.gates import INFORMATIONAL, RECLAIM_QUIET_SECONDS, RECLAIMS, UNMEASURED_VALUE, Gate, Reading
-from scaletest.judge.prometheus import Point, Prometheus, PrometheusUnreachable, grown
+from scaletest.judge.envelopes import read_envelopes
+from scaletest.judge.figures import INFORMATIONAL
+from scaletest.judge.gaps import longest_gap
+from scaletest.judge.gate import COMPONENTS, UNMEASURED_VALUE, Gate, Reading
+from scaletest.judge.measures import (
+    Growth,
+    LongestGap,
+    Noted,
+    Promql,
+    Reclaims,
+    Recovery,
+    SecondsOutside,
+    Share,
+    WorstMember,
+)
+from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.judge.reclaims import read_reclaims
+from scaletest.judge.recoveries import read_recovery
+from scaletest.judge.windows import SoakWindow, Stretch
+from scaletest.model.draw import cluster_id
+from scaletest.model.plan import Plan
 
-# A quiet while begins at a sample, and the first one is up to so much later than the time that was asked for.
-_SCRAPE_SECONDS = 10
+# A quantile of a long soak hides a bad spell: the worst five minutes with enough observations count too.
+_SPELL_SECONDS, _SPELL_STEP_SECONDS, _SPELL_OBSERVATIONS = 300, 60, 100
 
 
-async def read_gate(prometheus: Prometheus, gate: Gate, window_seconds: int, soak_start: float, at: float) -> Reading:
-    """What Prometheus says about one gate at the end of the soak."""
+async def read_gate(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:
+    """What Prometheus says about one gate over its window; what the run saw itself is no matter of Prometheus."""
     try:
-        value, observations, ceiling = await asyncio.gather(
-            prometheus.value(gate.windowed(window_seconds), at),
-            _observations(prometheus, gate.count, max(soak_start, at - window_seconds), at),
-            _ceiling(prometheus, gate.histogram, at),
-        )
+        return await _read(prometheus, gate, plan, soak)
     except PrometheusUnreachable as error:
         return Reading(None, problem=str(error))
+
+
+async def _read(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:
+    stretches = soak.stretches(gate.window)
+    match gate.measure:
+        case Reclaims():
+            counted_from = soak.start + plan.reclaims_count_after_seconds
+            return await read_reclaims(prometheus, counted_from, stretches)
+        case Recovery():
+            return await read_recovery(prometheus, gate.measure, soak)
+        case SecondsOutside():
+            return await read_envelopes(prometheus, gate.measure, _clusters(plan), stretches)
+        case LongestGap():
+            expected = _clusters(plan) if gate.measure.expects == "clusters" else _shards(plan)
+            return _worst([await longest_gap(prometheus, gate.measure, expected, one) for one in stretches], gate)
+        case Share():
+            return _worst([await _share(prometheus, gate.measure, plan, one) for one in stretches], gate)
+        case Growth():
+            grown = [await prometheus.growth(gate.measure.counter, one.start, one.end) for one in stretches]
+            known = [value for value in grown if value is not None]
+            return Reading(sum(known) if len(known) == len(grown) else None)
+        case WorstMember():
+            return _worst([await _worst_member(prometheus, gate, gate.measure, plan, one) for one in stretches], gate)
+        case Promql():
+            return await _quantile_or_value(prometheus, gate, plan, soak)
+        case Noted():
+            return Reading(None, problem="this is not for Prometheus to say")
+
+
+def _clusters(plan: Plan) -> list[str]:
+    return [cluster_id(ordinal) for ordinal in range(plan.geometry.kwok_clusters)]
+
+
+def _shards(plan: Plan) -> list[str]:
+    return [f"bigfleet-shard-{ordinal}" for ordinal in range(plan.geometry.shards)]
+
+
+def _worst(readings: Sequence[Reading], gate: Gate) -> Reading:
+    """Of several stretches; one without a value is one that nobody can judge."""
+    unknown = next((reading for reading in readings if reading.value is None), None)
+    if unknown:
+        return unknown
+    return (min if gate.least else max)(readings, key=lambda reading: reading.value or 0.0)
+
+
+async def _quantile_or_value(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:
+    whole = soak.stretches(gate.window)[-1]
+    seconds, start = window_of(plan, whole)
+    value, observations, ceiling, spell = await asyncio.gather(
+        prometheus.value(gate.windowed(seconds), whole.end),
+        _observations(prometheus, gate.count, start, whole.end),
+        _ceiling(prometheus, gate.histogram, whole.end),
+        _worst_spell(prometheus, gate, start, whole.end),
+    )
+    if value is not None and spell is not None and spell[1] > value:
+        at, worst = spell
+        detail = f"in the five minutes that end {at - soak.start:.0f} s into the soak"
+        return Reading(worst, observations, ceiling, detail=detail, at=(at - _SPELL_SECONDS, at))
     return Reading(value, observations, ceiling)
+
+
+def window_of(plan: Plan, soak: Stretch) -> tuple[int, float]:
+    """How far a plain query looks back from the end of the soak, in seconds, and to which moment."""
+    seconds = max(1, min(plan.window_seconds, soak.seconds))
+    return seconds, max(soak.start, soak.end - seconds)
+
+
+async def _worst_spell(prometheus: Prometheus, gate: Gate, start: float, end: float) -> tuple[float, float] | None:
+    """The end of the worst five minutes with enough observations, and their value."""
+    if not gate.histogram or end - start <= _SPELL_SECONDS + _SPELL_STEP_SECONDS:
+        return None
+    first = start + _SPELL_SECONDS
+    counts = f"sum(max_over_time({gate.count}[{_SPELL_SECONDS}s]) - min_over_time({gate.count}[{_SPELL_SECONDS}s]))"
+    values, seen = await asyncio.gather(
+        prometheus.series(gate.windowed(_SPELL_SECONDS), first, end, _SPELL_STEP_SECONDS),
+        prometheus.series(counts, first, end, _SPELL_STEP_SECONDS),
+    )
+    observed = dict(seen[0][1]) if seen else {}
+    found = [
+        (at, value)
+        for _, points in values
+        for at, value in points
+        if math.isfinite(value) and observed.get(at, 0.0) >= _SPELL_OBSERVATIONS
+    ]
+    return max(found, key=lambda point: point[1], default=None)
+
+
+async def _worst_member(
+    prometheus: Prometheus, gate: Gate, measure: WorstMember, plan: Plan, stretch: Stretch
+) -> Reading:
+    found = await prometheus.samples(measure.text(stretch.seconds), stretch.end)
+    known = [sample for sample in found if math.isfinite(sample.value)]
+    if missing := _missing(measure, known, plan):
+        return Reading(None, problem=f"there is no value of {missing}")
+    if not known:
+        return Reading(None)
+    worst = (min if gate.least else max)(known, key=lambda sample: sample.value)
+    blamed = next(
+        (COMPONENTS[name] for label in measure.blames if (name := worst.labels.get(label)) in COMPONENTS), None
+    )
+    return Reading(worst.value, detail=_name(measure.members, worst), component=blamed)
+
+
+def _missing(measure: WorstMember, known: Sequence[Sample], plan: Plan) -> str:
+    expected = {"clusters": _clusters(plan), "shards": _shards(plan), "nothing": []}[measure.expects]
+    here = {sample.labels.get(label) for sample in known for label in measure.members}
+    return next((name for name in expected if name not in here), "")
+
+
+def _name(members: Sequence[str], sample: Sample) -> str:
+    return ", ".join(sample.labels[label] for label in members if sample.labels.get(label, "metrics") != "metrics")
+
+
+async def _share(prometheus: Prometheus, measure: Share, plan: Plan, stretch: Stretch) -> Reading:
+    part, whole = await asyncio.gather(
+        prometheus.growth_by(measure.part, measure.member, stretch.start, stretch.end),
+        prometheus.growth_by(measure.whole, measure.member, stretch.start, stretch.end),
+    )
+    expected = _clusters(plan) if measure.member == "cluster" else _shards(plan)
+    if silent := next((name for name in expected if not whole.get(name)), ""):
+        return Reading(None, problem=f"{silent} sent nothing")
+    name, share = min(((name, part.get(name, 0.0) / whole[name]) for name in expected), key=lambda pair: pair[1])
+    return Reading(share, detail=f"{name}: {part.get(name, 0.0):g} of {whole[name]:g}")
 
 
 async def _observations(prometheus: Prometheus, counter: str, start: float, end: float) -> int | None:
@@ -52,29 +189,3 @@ async def read_informational(prometheus: Prometheus, window_seconds: int, at: fl
 
     values = await asyncio.gather(*(read(query) for query in INFORMATIONAL.values()))
     return dict(zip(INFORMATIONAL, values, strict=True))
-
-
-async def read_reclaims(prometheus: Prometheus, counted_from: float, now: float) -> Reading:
-    """Reclaims since the fleet was free of them for a while, at `counted_from` or later."""
-    try:
-        found = await prometheus.series(RECLAIMS, counted_from - RECLAIM_QUIET_SECONDS - _SCRAPE_SECONDS, now)
-    except PrometheusUnreachable as error:
-        return Reading(None, problem=str(error))
-    return count_reclaims(found, counted_from)
-
-
-def count_reclaims(found: Sequence[Sequence[Point]], counted_from: float) -> Reading:
-    """Count from the first quiet moment on; where none comes, the count of all of it fails its gate."""
-    growths: dict[float, float] = {}
-    for row in found:
-        for before, after in pairwise(row):
-            growths[after[0]] = growths.get(after[0], 0.0) + grown([before[1], after[1]])
-    if max(growths, default=0.0) < counted_from:
-        return Reading(None)  # nobody looked since
-    quiet_since = min(row[0][0] for row in found if row)
-    for at, grew in sorted(growths.items()):
-        if grew:
-            quiet_since = at
-        elif at >= counted_from and at - quiet_since >= RECLAIM_QUIET_SECONDS:
-            return Reading(sum(later for when, later in growths.items() if when > at))
-    return Reading(sum(growths.values()), problem=f"reclaims never paused for {RECLAIM_QUIET_SECONDS} s")

@@ -144,11 +144,12 @@ def burst_machines(
     """Machines by archetype that the bursts take at most, if all came together."""
     counts: Counter[str] = Counter()
     for burst in bursts:
-        counts[burst.archetype] += _machines_of_burst(burst, archetypes[burst.archetype], clusters, density)
+        counts[burst.archetype] += machines_of_burst(burst, archetypes[burst.archetype], clusters, density)
     return dict(counts)
 
 
-def _machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, density: int) -> int:
+def machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, density: int) -> int:
+    """Machines that one burst takes at its height, over all clusters."""
     if archetype.gang:
         asked = scaled(archetype.largest_pod, archetype.gang.largest)
         each = burst.extra_target * machines_covering(asked, archetype.machine_allocatable(density))

@@ -9,3 +9,6 @@ PROMETHEUS_POD = "prometheus-0"
 # Of the chart; the sidecar that hands its snapshots out is one port further (ADR 2).
 PROMETHEUS_PORT = 9090
 SNAPSHOTS_PORT = PROMETHEUS_PORT + 1
+# Where the fake provider hands its ledger out.
+PROVIDER_POD = "bigfleet-provider-0"
+PROVIDER_PORT = 7800

@@ -1,6 +1,7 @@
 """The plan: what a run would install, how long it may take, what it would cost. Nothing is started by making one."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -8,13 +9,13 @@ from typing import Any, Literal
 from scaletest.errors import UsageError
 from scaletest.model import fleet as fleets
 from scaletest.model.catalog import Catalog
-from scaletest.model.demand import Demand, burst_machines, count_demand
+from scaletest.model.demand import Demand, burst_machines, count_demand, machines_of_burst
 from scaletest.model.draw import draw_clusters
 from scaletest.model.durations import parse_duration
 from scaletest.model.footprint import Footprint, apiserver_memory_mib, predict_footprint
 from scaletest.model.geometry import Cost, Geometry, derive_cost, derive_geometry
 from scaletest.model.loadprofile import LoadProfile, Seeding
-from scaletest.model.profile import Profile
+from scaletest.model.profile import Burst, Profile
 from scaletest.model.sizing import SeedSizes, mean_workload, seed_sizes
 from scaletest.model.substrate import Host, Substrate
 
@@ -23,8 +24,9 @@ _FILL_PODS_PER_SEC = 750
 _RAMP_FLOOR_SECONDS = 15 * 60
 # What one cluster's apiserver takes up besides its other work.
 _CREATE_PODS_PER_SEC = 100
-# The window of the gates' queries: two scrapes, or there is no growth to see; and the reference's longest (§6.1).
-_SHORTEST_WINDOW_SECONDS, LONGEST_WINDOW_SECONDS = 10, 300
+# The window of the gates' queries: two scrapes, or there is no growth to see; and the reference's longest (§6.1), for a
+# profile that moves demand without saying what is expected of it.
+_SHORTEST_WINDOW_SECONDS, _QUIET_WINDOW_SECONDS = 10, 300
 INSTALL_SECONDS = 20 * 60
 EVIDENCE_SECONDS = 7 * 60
 TEARDOWN_SECONDS = 5 * 60
@@ -39,8 +41,13 @@ _STATES_PER_REPLACEMENT = 2
 # Steady state is three quiet polls, ten seconds apart, after the last Pod was bound (ADR-0045).
 _QUIET_SECONDS = 40
 _UPLOAD_SECONDS, _REMOVE_SECONDS = 5, 20
+# Certificates live for a day and are renewed after two thirds of it (bigfleet/security).
+_RENEWAL_SECONDS = 16 * 3600
 # From so many clusters on Prometheus needs a host of its own size.
 _MANY_CLUSTERS = 100
+# Smoke has 1,245 for each of its two: control plane, four processes, the witness (90), and what shard (25) and provider
+# (16) say of it. Head memory for each, and the samples of two hours.
+_SERIES_PER_CLUSTER, _BYTES_PER_SERIES = 1250, 6 * 1024
 
 # What a gate observes, so that the plan can say how often it will happen.
 Cause = Literal["replacements", "node states", "rebinds", "cycles", "roll-ups", "reports"]
@@ -53,6 +60,25 @@ class Phase:
     name: str
     predicted_seconds: float | None
     budget_seconds: float
+
+
+@dataclass(frozen=True)
+class Move:
+    """One edge of a burst that is judged: up, and covered in time; or down, and its machines given back in time."""
+
+    at_seconds: float
+    within_seconds: float
+    up: bool
+    # Machines that it brings, or sets free.
+    machines: int
+    what: str
+
+    @property
+    def ends_seconds(self) -> float:
+        return self.at_seconds + self.within_seconds
+
+    def __str__(self) -> str:
+        return f"{self.what} after {self.at_seconds:g} s"
 
 
 @dataclass(frozen=True)
@@ -93,11 +119,53 @@ class Plan:
 
     @property
     def window_seconds(self) -> int:
-        """How far back a gate looks: the soak, at most five minutes of it.
+        """How far back the bars of the hops look: the whole soak, and never into the fill.
 
-        The reference's floor of one minute lets a shorter soak look back into the fill, where the demand is not whole.
+        Where the profile moves demand or strikes without saying what it expects of that, its last five minutes only.
         """
-        return int(min(max(self.soak_seconds, _SHORTEST_WINDOW_SECONDS), LONGEST_WINDOW_SECONDS))
+        soak = max(self.soak_seconds, _SHORTEST_WINDOW_SECONDS)
+        return int(min(soak, _QUIET_WINDOW_SECONDS) if self._unjudged else soak)
+
+    @property
+    def _unjudged(self) -> bool:
+        """Whether something happens in the soak of which the profile does not say what it expects."""
+        load = self.profile.load_profile
+        times = [burst.at_seconds for burst in load.bursts if burst.judged_seconds is None]
+        times += [shed.at_seconds for shed in load.scale_downs]
+        times += [step.at_seconds for step in load.demand_steps]
+        times += [action.at_seconds for action in self.profile.runner_actions]
+        return any(at_seconds < self.soak_seconds for at_seconds in times)
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        """The steps of demand that are judged, in order."""
+        found = [move for burst in self.bursts if burst.judged_seconds is not None for move in self._moves_of(burst)]
+        return tuple(sorted(found, key=lambda move: move.at_seconds))
+
+    @property
+    def moves_left_out(self) -> tuple[Move, ...]:
+        """For these the soak is too short: they do not happen."""
+        out = [burst for burst in self.profile.load_profile.bursts if burst not in self.bursts]
+        return tuple(move for burst in out for move in self._moves_of(burst))
+
+    def _moves_of(self, burst: Burst) -> Iterator[Move]:
+        covered, returned = burst.covered_within_seconds or 0.0, burst.returned_within_seconds or 0.0
+        machines = machines_of_burst(
+            burst, self.catalog.by_name[burst.archetype], self.geometry.kwok_clusters, self.profile.scale.density
+        )
+        yield Move(burst.at_seconds, covered, True, machines, f"the burst of {burst.archetype}")
+        ends = burst.at_seconds + burst.duration_seconds
+        yield Move(ends, returned, False, machines, f"the end of the burst of {burst.archetype}")
+
+    @cached_property
+    def bursts(self) -> tuple[Burst, ...]:
+        """Those that happen."""
+        return _bursts_within(self.profile, self.soak_seconds)
+
+    @property
+    def certificate_renewals(self) -> int:
+        """How often a session is dialled anew because its certificate was renewed, at most."""
+        return int((self.ramp_budget_seconds + self.soak_seconds) / _RENEWAL_SECONDS)
 
     @property
     def reclaims_count_after_seconds(self) -> float:
@@ -110,12 +178,10 @@ class Plan:
         """The smallest share of the target that is asked for at any time within the gates' window."""
         start = self.soak_seconds - self.window_seconds
         load = self.profile.load_profile
-        steps = sorted(
-            [(step.at_seconds, step.target_multiplier) for step in load.demand_steps]
-            + [(step.at_seconds, step.target_multiplier) for step in load.scale_downs]
-        )
+        levels = [(step.at_seconds, step.target_multiplier) for step in load.demand_steps]
+        levels += [(shed.at_seconds, shed.target_multiplier) for shed in load.scale_downs]
         lowest = max(1.0, load.open_loop_demand_multiplier)
-        for at_seconds, level in steps:
+        for at_seconds, level in sorted(levels):
             if at_seconds <= self.soak_seconds:
                 lowest = level if at_seconds <= start else min(lowest, level)
         return lowest
@@ -153,7 +219,7 @@ class Plan:
         """What moves the demand in the soak, and when."""
         load = self.profile.load_profile
         return [
-            *((f"the burst of {burst.archetype}", burst.at_seconds) for burst in load.bursts),
+            *((f"the burst of {burst.archetype}", burst.at_seconds) for burst in self.bursts),
             *((f"the shed to {step.target_multiplier:g}", step.at_seconds) for step in load.scale_downs),
             *((f"the step to {step.target_multiplier:g}", step.at_seconds) for step in load.demand_steps),
         ]
@@ -215,7 +281,7 @@ class Plan:
             seed=self.seed,
             pre_bind_fraction=self.profile.seed.bound_at_start,
             anchors=shape.anchors,
-            bursts=shape.bursts,
+            bursts=self.bursts,
             scale_downs=shape.scale_downs,
             demand_steps=shape.demand_steps,
             open_loop_demand_multiplier=shape.open_loop_demand_multiplier,
@@ -264,10 +330,15 @@ class Plan:
 
     @property
     def _prometheus_resources(self) -> dict[str, Any]:
-        """As the runbook has them."""
-        if self.geometry.kwok_clusters < _MANY_CLUSTERS:
-            return {"requests": {"cpu": "1", "memory": "4Gi"}, "limits": {"cpu": "4", "memory": "12Gi"}}
-        return {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"cpu": "8", "memory": "32Gi"}}
+        """As the runbook has them, and more where the series of very many clusters need it."""
+        many = self.geometry.kwok_clusters >= _MANY_CLUSTERS
+        floor, ceiling = (16, 32) if many else (4, 12)
+        series = math.ceil(self.geometry.kwok_clusters * _SERIES_PER_CLUSTER * _BYTES_PER_SERIES / 2**30)
+        cpu, most = ("4", "8") if many else ("1", "4")
+        return {
+            "requests": {"cpu": cpu, "memory": f"{max(floor, series)}Gi"},
+            "limits": {"cpu": most, "memory": f"{max(ceiling, 2 * series)}Gi"},
+        }
 
 
 def make_plan(
@@ -299,7 +370,7 @@ def make_plan(
         clusters,
         density,
         profile.seed.configured_fraction,
-        burst_machines(profile.load_profile.bursts, catalog.by_name, clusters, density),
+        burst_machines(_bursts_within(profile, soak), catalog.by_name, clusters, density),
     )
     return Plan(
         profile_name=profile_name,
@@ -318,6 +389,15 @@ def make_plan(
         ),
         demand=demand,
         free=fleets.free_machines(catalog, demand, profile.seed, density, geometry.shards),
+    )
+
+
+def _bursts_within(profile: Profile, soak_seconds: float) -> tuple[Burst, ...]:
+    """A burst that is judged needs a soak that holds its windows; else it does not happen."""
+    return tuple(
+        burst
+        for burst in profile.load_profile.bursts
+        if burst.judged_seconds is None or burst.at_seconds + burst.judged_seconds <= soak_seconds
     )
 
 

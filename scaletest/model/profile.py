@@ -143,6 +143,31 @@ class Burst(Document):
     """The burst drains after this long; 0: never."""
     selectivity: Fraction = 1.0
     """Share of the clusters that take part."""
+    covered_within_seconds: Seconds | None = None
+    """From its beginning its demand must be covered so soon; that long is a window of its own. Left out, or without
+    returnedWithinSeconds: the burst is not judged."""
+    returned_within_seconds: Seconds | None = None
+    """From its end its machines must be given back so soon; bars for steady demand leave that window out."""
+
+    @model_validator(mode="after")
+    def _judged_as_a_whole(self) -> Self:
+        bars = (self.covered_within_seconds, self.returned_within_seconds)
+        if any(bar is not None for bar in bars):
+            refuse_all(self._unfit())
+        return self
+
+    def _unfit(self) -> Iterator[str]:
+        if self.covered_within_seconds is None or self.returned_within_seconds is None:
+            yield "coveredWithinSeconds and returnedWithinSeconds go together"
+        elif self.duration_seconds < self.covered_within_seconds:
+            yield f"durationSeconds {self.duration_seconds:g} is shorter than coveredWithinSeconds"
+
+    @property
+    def judged_seconds(self) -> float | None:
+        """From its beginning to the end of its last window; None: it is not judged."""
+        if self.returned_within_seconds is None:
+            return None
+        return self.duration_seconds + self.returned_within_seconds
 
 
 class ScaleDown(Document):

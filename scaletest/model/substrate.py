@@ -81,16 +81,27 @@ class CostEstimate(Document):
 
 
 class SelfCheck(Document):
-    """How much the harness may itself be strained; beyond any of these, over the soak, a run's verdict is void."""
+    """Whether the load came, and how strained the machine was.
 
+    Where the load did not come, a verdict is void. A strained machine makes void only what it can have caused: a bar
+    that a good BigFleet may miss on such a machine, and that was missed while it was strained. A pass stays a pass.
+    """
+
+    load_delivered_fraction: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """Of the deletions, their successors, the losses and the steps that were planned, so many must come within 5 s of
+    their time (or all but three)."""
+    load_scrape_gap_seconds: Annotated[float, Field(gt=0, le=3600)] = 15.0
+    """For no longer may a load-driver or the provider go unseen: nobody knows what it did meanwhile."""
     missed_scrapes_fraction: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """Share of its scrapes that any one target may miss; 1: not judged."""
+    """Strain: share of its scrapes that a process of the harness may miss; 1: not judged."""
     event_loop_lag_p99_seconds: Annotated[float, Field(gt=0, le=3600)] = 1.0
-    """How late the event loops of shard, operator and load-driver may run."""
+    """Strain: how late the event loops of load-driver and node-creator may run."""
+    run_delay_fraction: Annotated[float, Field(gt=0, le=100)] = 0.25
+    """Strain: share of its worst minute for which a process of BigFleet may wait for a core; 100: not judged."""
     cpu_pressure_percent: Annotated[float, Field(gt=0, le=100)] = 60.0
-    """Share of the worst minute in which something waited for a core (PSI `some`); 100: not judged."""
+    """Strain: share of the worst minute in which something waited for a core (PSI `some`); 100: not judged."""
     apiserver_mutating_p99_seconds: Annotated[float, Field(gt=0, le=3600)] = 2.0
-    """What a write may take in any KWOK cluster."""
+    """Strain: what a write may take in any KWOK cluster."""
 
 
 class Substrate(Document):
@@ -111,7 +122,7 @@ class Substrate(Document):
     apiserver: Apiserver = Apiserver()
     """The KWOK clusters' kube-apiserver."""
     self_check: SelfCheck = SelfCheck()
-    """How much the harness may itself be strained."""
+    """Whether the load came, and how strained the machine was."""
     cost_estimate: CostEstimate = CostEstimate()
     """What a host costs."""
     provisioning: str = ""

@@ -88,13 +88,19 @@ def headline(summary: dict[str, Any]) -> str:
 
 
 def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
-    """One line if the harness kept up, else one for each limit that it did not keep; and what nobody could judge."""
-    bad = [check for check in checks if check["verdict"] in ("over", "unmeasured")]
+    """Whether the load came; how busy the machine was, if it was; and what nobody could judge."""
     if not checks:
         return []
-    lines = [f"  ! harness: {check['reason']}" for check in bad] or ["  ✓ the harness kept up"]
-    skipped = [check for check in checks if check["verdict"] == "skipped"]
-    return [*lines, *(f"  - harness: {check['title']} is not judged: {check['reason']}" for check in skipped)]
+    load = [check for check in checks if check.get("about") == "load" and check["verdict"] in ("over", "unmeasured")]
+    lines = [f"  ! load: {check['reason']}" for check in load] or ["  ✓ the load came"]
+    for check in checks:
+        if check in load:
+            continue
+        if check["verdict"] == "over":
+            lines.append(f"  · strained: {check['reason']}")
+        elif check["verdict"] in ("unmeasured", "skipped"):
+            lines.append(f"  - harness: {check['title']} is not judged: {check['reason']}")
+    return lines
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:
@@ -105,10 +111,10 @@ def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:
 
 def _gate_line(gate: dict[str, Any], width: int) -> str:
     value = f"{gate['value']:.4g}" if "value" in gate else "–"
-    bound = f"{'≥' if gate['least'] else '≤'} {gate['bound']:g}"
+    bound = f"{'≥' if gate['least'] else '≤'} {gate['bound']:g} {gate.get('unit', '')}".rstrip()
     seen = _observations(gate)
     note = "" if gate["verdict"] == "pass" else f"{gate['verdict']}: {gate['reason']}"
-    return f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  {bound:<9} {seen:<9} {note}".rstrip()
+    return f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  {bound:<15} {seen:<9} {note}".rstrip()
 
 
 def _observations(gate: dict[str, Any]) -> str:

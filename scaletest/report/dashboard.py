@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scaletest.judge.gates import (
+from scaletest.judge.figures import (
     CYCLE_P99_BY_PHASE,
     DEMAND_ALIVE,
     INFORMATIONAL,
     MACHINES_BY_STATE,
     NODE_STATE_P99_BY_PHASE,
     RECLAIMS,
-    Gate,
-    gates_for,
     grown,
-    reclaim_gate,
 )
+from scaletest.judge.gate import Gate
+from scaletest.judge.gates import plain_gates, reclaim_gate
 from scaletest.judge.hops import HOPS
-from scaletest.judge.selfcheck import LAG, MUTATING
+from scaletest.judge.measures import WorstMember
+from scaletest.judge.strain import LAG, MUTATING
 from scaletest.model.plan import Plan
 
 UID = "bigfleet-scaletest"
@@ -132,7 +132,7 @@ def queries_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _rows(plan: Plan) -> Iterator[tuple[str, int, int, list[Panel]]]:
     """Title, width and height of its panels, panels."""
-    gates = [gate for gate in gates_for(plan) if not gate.off]
+    gates = [gate for gate in plain_gates(plan) if not gate.off]
     yield "SLO live verdict", 4, 4, [*_phase(gates, reclaim_gate(plan)), *_gate_stats(gates, plan)]
     yield "Gates over time", 8, 7, list(_gate_series(gates))
     yield "Behind the gates", 8, 7, list(_behind(gates))
@@ -143,7 +143,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, int, int, list[Panel]]]:
 
 
 def _phase(gates: Iterable[Gate], reclaims: Gate) -> Iterator[Panel]:
-    breaches = [_breach(gate.query, gate) for gate in gates] + [_breach(f"sum({grown(reclaims.query)})", reclaims)]
+    breaches = [_breach(_picture(gate), gate) for gate in gates] + [_breach(f"sum({grown(reclaims.query)})", reclaims)]
     filled = "min(scaletest_loadgen_steady_state)"
     yield Panel(
         99,
@@ -167,6 +167,11 @@ def _phase(gates: Iterable[Gate], reclaims: Gate) -> Iterator[Panel]:
     )
 
 
+def _picture(gate: Gate) -> str:
+    """One line for each gate: of many members the worst."""
+    return f"{'min' if gate.least else 'max'}({gate.query})" if isinstance(gate.measure, WorstMember) else gate.query
+
+
 def _breach(query: str, gate: Gate) -> str:
     """1 or 0; nothing where there is no number: a NaN compares as good with any bar."""
     return f"((({query}) > -Inf) {'<' if gate.least else '>'} bool {gate.bound:g})"
@@ -177,7 +182,7 @@ def _gate_stats(gates: Iterable[Gate], plan: Plan) -> Iterator[Panel]:
     for gate in gates:
         number = _STAT_IDS.get(gate.key, fresh)
         fresh += gate.key not in _STAT_IDS
-        yield Panel(number, gate.title, {"": gate.query}, "stat", _unit(gate), gate.bound, gate.least, gate.key)
+        yield Panel(number, gate.title, {"": _picture(gate)}, "stat", _unit(gate), gate.bound, gate.least, gate.key)
     gate = reclaim_gate(plan)
     yield Panel(fresh, "reclaims, all so far", {"": f"sum({RECLAIMS})"}, "stat", description=gate.key)
     yield Panel(109, "machines failed", {"": 'sum(bigfleet_shard_inventory_machines{state="Failed"})'}, "stat")
@@ -190,7 +195,13 @@ def _gate_series(gates: Iterable[Gate]) -> Iterator[Panel]:
         number = _SERIES_IDS.get(gate.key, fresh)
         fresh += gate.key not in _SERIES_IDS
         yield Panel(
-            number, f"{gate.title} over time", {gate.key: gate.query}, "timeseries", _unit(gate), gate.bound, gate.least
+            number,
+            f"{gate.title} over time",
+            {gate.key: _picture(gate)},
+            "timeseries",
+            _unit(gate),
+            gate.bound,
+            gate.least,
         )
 
 
@@ -272,7 +283,7 @@ def _harness(plan: Plan) -> Iterator[Panel]:
 
 
 def _unit(gate: Gate) -> str:
-    return "s" if gate.key.endswith("Seconds") else "percentunit" if gate.key.endswith("Ratio") else "short"
+    return {"s": "s", "share": "percentunit"}.get(gate.unit, "short")
 
 
 def _panel(panel: Panel, window: str, position: dict[str, int]) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def _gates(summary: dict[str, Any]) -> Iterator[str]:
         yield (
             f'<tr class="{gate["verdict"]}"><td class="mark">{_MARKS[gate["verdict"]]}</td>'
             f'<td title="{escape(gate["query"])}">{escape(gate["title"])}{note}</td>'
-            f"<td>{_number(value)}</td><td>{'≥' if gate['least'] else '≤'} {_number(gate['bound'])}</td>"
+            f"<td>{_number(value)}</td><td>{'≥' if gate['least'] else '≤'} {_number(gate['bound'])} "
+            f"{escape(gate.get('unit', ''))}</td>"
             f"<td>{percent(margin)}</td><td>{gate.get('observations', '')}</td>"
             f"<td>{gate_curve(points, gate['bound'], gate['least'], gate['title'])}</td></tr>"
         )
@@ -98,12 +99,13 @@ def _gates(summary: dict[str, Any]) -> Iterator[str]:
 def _self_check(summary: dict[str, Any]) -> Iterator[str]:
     if not summary["selfCheck"]:
         return
-    yield "<h2>Did the harness keep up?</h2><table><tbody>"
+    yield "<h2>Did the load come, and was the machine strained?</h2><table><tbody>"
     for check in summary["selfCheck"]:
         yield (
             f'<tr class="{check["verdict"]}"><td class="mark">{_CHECK_MARKS[check["verdict"]]}</td>'
             f"<td>{escape(check['title'])}</td><td>{_number(check.get('value'))}</td>"
-            f"<td>≤ {_number(check['limit'])}</td><td>{escape(check['reason'])}</td></tr>"
+            f"<td>{'≥' if check.get('least') else '≤'} {_number(check['limit'])} {escape(check.get('unit', ''))}</td>"
+            f"<td>{escape(check['reason'])}</td></tr>"
         )
     yield "</tbody></table>"
 

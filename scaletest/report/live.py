@@ -14,7 +14,8 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from scaletest.judge.gates import RESTARTS_KEY, Gate, all_gates
+from scaletest.judge.gate import Gate
+from scaletest.judge.gates import plain_gates, reclaim_gate
 from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
 from scaletest.model.plan import Plan
@@ -28,6 +29,10 @@ _BAR = 20
 _MOST_CLUSTERS = 3
 # One column of gates needs so many rows around it; fewer, and they stand in two.
 _ROOMY = 34
+# A line on the gates that are not shown, and what the run says.
+_BELOW_GATES = 5
+# Of its bar; a gate with less to spare is shown before all others.
+_NEAR = 0.2
 
 
 class LiveView:
@@ -107,9 +112,13 @@ class Heard:
 
 def lines(heard: Heard, width: int, height: int, now: float) -> list[Text]:
     """What the screen shows, cut to its size."""
-    gates = [gate for gate in all_gates(heard.plan) if gate.key != RESTARTS_KEY]
+    gates = [gate for gate in (*plain_gates(heard.plan), reclaim_gate(heard.plan)) if not gate.off]
     columns = 1 if height >= _ROOMY else 2
-    body = [*_head(heard, now), *_fleet(heard), Text(""), *_gates(heard, gates, width, columns)]
+    above = [*_head(heard, now), *_fleet(heard), Text("")]
+    shown_gates = _most_telling(heard, gates, columns * max(1, height - len(above) - _BELOW_GATES))
+    body = [*above, *_gates(heard, shown_gates, width, columns)]
+    if len(shown_gates) < len(gates):
+        body.append(Text(f"{len(gates) - len(shown_gates)} more bars, none of them nearer", style="dim"))
     room = height - len(body) - 1
     if room > 0:
         body += [Text(""), *(Text(message, style="dim") for message in list(heard.messages)[-room:])]
@@ -118,6 +127,18 @@ def lines(heard: Heard, width: int, height: int, now: float) -> list[Text]:
         text.truncate(width, overflow="ellipsis")
         text.no_wrap = True
     return shown
+
+
+def _most_telling(heard: Heard, gates: Sequence[Gate], room: int) -> list[Gate]:
+    """As many as there is room for, in their usual order: those near their bar or beyond it, then the first ones."""
+
+    def margin(gate: Gate) -> float:
+        value = heard.gates.get(gate.key)
+        return 1.0 if value is None else margin_of(value, gate.bound, gate.least)
+
+    near = sorted((gate for gate in gates if margin(gate) < _NEAR), key=margin)
+    chosen = {gate.key for gate in [*near, *(gate for gate in gates if gate not in near)][:room]}
+    return [gate for gate in gates if gate.key in chosen]
 
 
 def _head(heard: Heard, now: float) -> Iterator[Text]:

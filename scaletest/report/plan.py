@@ -5,7 +5,8 @@ from textwrap import indent
 from typing import Any
 
 from scaletest.errors import UsageError
-from scaletest.judge.gates import Gate, all_gates
+from scaletest.judge.gate import Gate
+from scaletest.judge.gates import all_gates
 from scaletest.model.counting import counted
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB
@@ -67,7 +68,7 @@ def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[Us
         "archetype                   Pods    machines  of them held  idle, speculative, spot",
         *_archetype_lines(plan),
         "",
-        "gate                                 bound  observations expected",
+        f"{'gate':<38} {'bar':<16} observations expected",
         *(_gate_line(gate, plan) for gate in all_gates(plan)),
     ]
     return [*lines, "", *_outlook(plan, caps, refusals_of_run(plan, caps) if refusals is None else refusals)]
@@ -163,7 +164,13 @@ def plan_document(plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "") -> di
 
 
 def _gate_document(gate: Gate, plan: Plan) -> dict[str, Any]:
-    document: dict[str, Any] = {"key": gate.key, "title": gate.title, "bound": gate.bound, "least": gate.least}
+    document: dict[str, Any] = {
+        "key": gate.key,
+        "title": gate.title,
+        "unit": gate.unit,
+        "bound": gate.bound,
+        "least": gate.least,
+    }
     if gate.cause:
         document |= {"observes": gate.cause, "expectedObservations": plan.expected[gate.cause]}
     return document
@@ -171,9 +178,9 @@ def _gate_document(gate: Gate, plan: Plan) -> dict[str, Any]:
 
 def _gate_line(gate: Gate, plan: Plan) -> str:
     number = f"{gate.bound:,.0f}" if gate.bound == int(gate.bound) else f"{gate.bound:g}"
-    bound = f"{'≥' if gate.least else '≤'} {number}"
+    bound = f"{'≥' if gate.least else '≤'} {number} {gate.unit}"
     expected = counted(plan.expected[gate.cause], gate.cause.removesuffix("s")) if gate.cause else ""
-    return f"  {gate.title:<28} {bound:>11}  {expected}".rstrip()
+    return f"  {gate.title:<36} {bound:<16} {expected}".rstrip()
 
 
 def _times_asked_for(plan: Plan) -> str:

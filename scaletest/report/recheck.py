@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scaletest.judge.gates import PODS_BOUND
+from scaletest.judge.figures import PODS_BOUND
 from scaletest.report.console import check_lines, gate_lines, headline
 from scaletest.run.recheck import Recheck
 
@@ -14,7 +14,7 @@ def recheck_lines(judged: Recheck) -> list[str]:
     document = recheck_document(judged)
     changes = [f"  {change}" for change in judged.changes] or ["  nothing"]
     return [
-        f"{judged.summary['runId']}, judged by today's gates",
+        f"{judged.summary.run_id}, judged by today's gates",
         "",
         *gate_lines(document["gates"]),
         *check_lines(document["selfCheck"]),
@@ -22,7 +22,7 @@ def recheck_lines(judged: Recheck) -> list[str]:
         headline(document),
         *(f"  {failure['reason']}" for failure in document["failures"]),
         "",
-        f"changed since the run ended {judged.summary['verdict']}",
+        f"changed since the run ended {judged.summary.verdict}",
         *changes,
     ]
 
@@ -30,7 +30,7 @@ def recheck_lines(judged: Recheck) -> list[str]:
 def recheck_document(judged: Recheck) -> dict[str, Any]:
     outcome = judged.outcome
     return {
-        "runId": judged.summary["runId"],
+        "runId": judged.summary.run_id,
         "gates": [gate.document() for gate in judged.judgement.gates],
         "selfCheck": [check.document() for check in judged.judgement.checks],
         "verdict": outcome.verdict,

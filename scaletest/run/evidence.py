@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import yaml
 from kubernetes.client.exceptions import ApiException
@@ -24,6 +25,7 @@ from scaletest.run.hostapi import HostApi
 from scaletest.run.journal import Journal
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
+LEDGER = "ledger.jsonl"
 _LOG_LINES = 400
 _DOWNLOAD_SECONDS = 240
 _READ_BYTES = 1 << 20
@@ -31,6 +33,10 @@ _READ_BYTES = 1 << 20
 
 class SnapshotFailed(Exception):
     """No usable snapshot could be kept."""
+
+
+class LedgerFailed(Exception):
+    """No usable ledger could be kept."""
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
@@ -93,6 +99,19 @@ async def _download(url: str, tls_dir: Path, target: Path) -> None:
         with _whole(target) as partial, partial.open("wb") as file:
             async for chunk in answer.aiter_bytes():
                 file.write(chunk)
+
+
+async def keep_ledger(address: str, tls_dir: Path, target: Path) -> dict[str, int]:
+    """Fetch what the provider wrote down, open it again, and count what is in it."""
+    from bigfleet.provider.ledger.file import count_ledger
+    from bigfleet.provider.ledger.reading import fetch_ledger
+
+    try:
+        await fetch_ledger(address, tls_dir, target)
+        return await asyncio.to_thread(count_ledger, target)
+    except (grpc.aio.AioRpcError, OSError, ValueError) as error:
+        said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
+        raise LedgerFailed(f"the provider's ledger could not be kept: {said}") from error
 
 
 def count_snapshot(archive: Path) -> dict[str, int]:

@@ -14,7 +14,7 @@ from scaletest.errors import HostError, Leftovers, ScaletestError
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.owners import Owner
 from scaletest.host.registry import new_host
-from scaletest.model.names import PROMETHEUS_PORT
+from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT
 from scaletest.run.contexts import ContextRecord, copy_context, new_stage_dir
 from scaletest.run.forwarding import PortForward
 from scaletest.run.hostapi import HostApi
@@ -131,7 +131,7 @@ class ContextGround:
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:  # noqa: ARG002
         """This end of a port-forward, or what the user says: there, too, the snapshots are one port further."""
-        if self._prometheus_url:
+        if self._prometheus_url and pod == PROMETHEUS_POD:
             return address_of(self._prometheus_url, port - PROMETHEUS_PORT)
         if (pod, port) not in self._ways:
             way = PortForward(self._kubectl, pod, port, self._say)

@@ -122,10 +122,12 @@ class HostApi:
         options = {"container": container, "tail_lines": lines, "previous": previous}
         return str(await self._call(read, pod, self.namespace, **options))
 
-    async def restarts(self) -> dict[str, int]:
-        """`pod/container` → how often it has ended and come back; a pod that was replaced counts from zero."""
+    async def lives(self) -> "dict[str, Life]":
+        """`pod/container` → which life of it this is."""
         return {
-            f"{pod.metadata.name}/{status.name}": status.restart_count
+            f"{pod.metadata.name}/{status.name}": Life(
+                component_of(pod), str(pod.metadata.uid), status.restart_count, _last_exit_code(status)
+            )
             for pod in await self.pods()
             for status in pod.status.container_statuses or []
         }
@@ -197,6 +199,23 @@ class HostApi:
                     f"the host's API refuses us: {_message(error)}", hint=_REFUSED[error.status]
                 ) from error
             raise
+
+
+@dataclass(frozen=True)
+class Life:
+    """A container of a run: what it is part of, and how often it has ended."""
+
+    component: str
+    # Of its pod; another one is another pod, which counts its restarts from zero.
+    uid: str
+    restarts: int
+    # With which its last life ended; None if it never did.
+    exit_code: int | None = None
+
+
+def _last_exit_code(status: Any) -> int | None:
+    ended = status.last_state.terminated if status.last_state else None
+    return None if ended is None else int(ended.exit_code)
 
 
 @dataclass(frozen=True)

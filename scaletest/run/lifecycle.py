@@ -18,21 +18,24 @@ from kubernetes.client.exceptions import ApiException
 from scaletest.errors import CapReached, InstallError, Leftovers, ScaletestError
 from scaletest.judge import outcome as codes
 from scaletest.judge.attribution import attribute
+from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates import gates_for
 from scaletest.judge.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.judge.judging import Soaked, judge_soak
 from scaletest.judge.outcome import Outcome
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
 from scaletest.judge.readings import read_informational
-from scaletest.judge.selfcheck import ScrapeIntervals
-from scaletest.judge.summary import RunFacts, summarise
-from scaletest.model.counting import noun
+from scaletest.judge.strain import ScrapeIntervals
+from scaletest.model.counting import counted, noun
 from scaletest.model.durations import format_duration
-from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, SNAPSHOTS_PORT
+from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, PROVIDER_POD, PROVIDER_PORT, SNAPSHOTS_PORT
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
 from scaletest.run.evidence import (
+    LEDGER,
     SNAPSHOT,
+    LedgerFailed,
     SnapshotFailed,
+    keep_ledger,
     keep_logs,
     keep_snapshot,
     read_events,
@@ -96,6 +99,7 @@ class Run:
         self._prometheus: Prometheus | None = None
         # Where its snapshots are fetched from; known beforehand, because the host's API may not answer then.
         self._snapshots_url = ""
+        self._ledger_address = ""
         # The handler of SIGINT and its like.
         ending = "keeping the stage" if options.keep else "tearing down"
         self.interrupt = Interrupts(partial(journal.say, "stop"), f"keeping the evidence, then {ending}")
@@ -147,6 +151,7 @@ class Run:
                 journal.say("install", self._options.pages.where_to_look(self._options.stage.namespace))
             address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
             self._snapshots_url = f"https://{await ground.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
+            self._ledger_address = await ground.address(api, PROVIDER_POD, PROVIDER_PORT)
             self._prometheus = prometheus = Prometheus(
                 f"https://{address}", ground.private_dir, way_may_break=ground.kind == "context"
             )
@@ -158,7 +163,7 @@ class Run:
         facts.ramp_seconds = facts.seconds["settle"]
 
         with facts.timing("soak"):
-            soak = Soak(plan, api, prometheus, journal, gates_for(plan))
+            soak = Soak(plan, api, prometheus, journal)
             facts.samples = soak.samples
             facts.soak_start = await soak.begin()
             return await soak.hold()
@@ -195,6 +200,7 @@ class Run:
                 at = soaked.window.end if soaked else time.time()
                 facts.informational = await read_informational(self._prometheus, self._plan.window_seconds, at)
                 await self._snapshot(self._prometheus, ground)
+                await self._ledger(ground)
             if not self._outcome.passed:
                 await keep_logs(api, self._options.output / "logs", journal)
 
@@ -207,9 +213,9 @@ class Run:
         self._facts.soaked = soaked
         self._facts.judgement = judgement
         failures = list(judgement.failures())
-        for exit_code, sentence in failures:
-            self._outcome.add(exit_code, sentence)
-        about_gates = [code for code, _ in failures if code in (codes.GATE_FAILED, codes.UNMEASURED)]
+        for failure in failures:
+            self._outcome.add(failure.exit_code, failure.sentence, certain=failure.certain)
+        about_gates = [one.exit_code for one in failures if one.exit_code in (codes.GATE_FAILED, codes.UNMEASURED)]
         if about_gates:
             broken = await diagnose(prometheus, self._hops) or await attribute(prometheus, gates_for(self._plan))
             if broken:
@@ -233,6 +239,16 @@ class Run:
             self._facts.snapshot = totals
             samples = f"{totals['samples']} {noun(totals['samples'], 'sample')}"
             self._journal.say("evidence", f"snapshot: {totals['series']} series, {samples}", **totals)
+
+    async def _ledger(self, ground: Ground) -> None:
+        try:
+            totals = await keep_ledger(self._ledger_address, ground.private_dir, self._options.output / LEDGER)
+        except LedgerFailed as error:
+            self._outcome.add(codes.UNMEASURED, str(error))
+            self._journal.say("evidence", str(error))
+        else:
+            self._facts.ledger = totals
+            self._journal.say("evidence", f"ledger: {counted(totals['lines'], 'line')}", **totals)
 
     async def _leave_up(self) -> None:
         try:
@@ -279,7 +295,7 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """summary.json, whether or not it could be written."""
-        return summarise(self._facts, self._outcome)
+        return summarise(self._facts, self._outcome).document()
 
     def _write_summary(self) -> None:
         """What cannot be written keeps nothing else from happening."""

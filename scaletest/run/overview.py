@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from scaletest.judge.gates import DEMAND_BY_CLUSTER, MACHINES_BY_STATE, MACHINES_LOST, PODS_BOUND, SHORTFALLS
+from scaletest.judge.figures import DEMAND_BY_CLUSTER, MACHINES_BY_STATE, MACHINES_LOST, PODS_BOUND, SHORTFALLS
 from scaletest.judge.prometheus import Prometheus
 
 _FIGURES = {

@@ -11,7 +11,7 @@ from scaletest.model.counting import counted
 from scaletest.model.demand import burst_machines
 from scaletest.model.durations import format_duration
 from scaletest.model.footprint import GIB, MEASURED_PODS_PER_CORE, Footprint
-from scaletest.model.plan import LONGEST_WINDOW_SECONDS, Plan
+from scaletest.model.plan import Plan
 from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.guard import Caps, beyond_caps
@@ -116,7 +116,7 @@ def _blind(plan: Plan) -> Iterator[UsageError]:
             continue
         told.add(gate.cause)
         more = [_MORE[gate.cause]] if gate.cause in _MORE else []
-        if plan.soak_seconds < LONGEST_WINDOW_SECONDS:
+        if plan.window_seconds >= plan.soak_seconds:
             more.insert(0, "make --duration longer")
         yield UsageError(
             f"the last {format_duration(min(plan.soak_seconds, plan.window_seconds))} of the soak bring about "
@@ -310,7 +310,12 @@ def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
 
 
 def _warn_of_events(plan: Plan) -> Iterator[str]:
+    for move in plan.moves_left_out:
+        yield f"{move} is left out: its window of {move.within_seconds:g} s does not fit into the soak"
+    judged = {move.at_seconds for move in plan.moves}
     for what, at_seconds in plan.demand_events:
+        if at_seconds in judged:
+            continue
         if at_seconds >= plan.soak_seconds:
             yield f"{what} at {at_seconds:g} s never happens: the soak ends after {format_duration(plan.soak_seconds)}"
         elif at_seconds > plan.soak_seconds - plan.window_seconds > 0:

@@ -11,9 +11,12 @@ from bigfleet.engine import ActionKind
 from bigfleet.sim.recorder import Recorder
 from bigfleet.sim.simulation import Simulation
 from scaletest.errors import NotSteady
-from scaletest.judge.gates import RECLAIM_QUIET_SECONDS, GateRecord, Reading, all_gates, judge
+from scaletest.judge.gate import GateRecord, Reading, judge
+from scaletest.judge.gates import RECLAIM_QUIET_SECONDS, all_gates
+from scaletest.judge.windows import SoakWindow, soak_window
 from scaletest.model.fleet import ARCHETYPE_LABEL
 from scaletest.model.plan import Plan
+from scaletest.run.simulated_moves import MovesWatch
 from scaletest.run.steadiness import POLL_SECONDS, Poll, Steadiness
 from scaletest.run.virtualfleet import start_soak, virtual_fleet
 
@@ -114,10 +117,14 @@ def _soak(simulation: Simulation, plan: Plan, progress: Progress) -> Prediction:
     lost, outcomes, configured = simulation.provider.lost, shard.outcomes.copy(), len(shard.configure_seconds)
     start_soak(simulation, plan)
     least_alive = _poll(simulation).active or 0.0
+    soak = soak_window(plan, start, end)
+    moves = MovesWatch(simulation, soak) if plan.moves else None
     scrape = start + _SCRAPE_PHASE_SECONDS
     while (scrape := scrape + _TICK_SECONDS) < end:
         simulation.timeline.run_until(scrape)
         least_alive = min(least_alive, _poll(simulation).active or 0.0)
+        if moves:
+            moves.look()
         progress("soak", scrape - start, plan.soak_seconds)
     simulation.timeline.run_until(end)
     soak_outcomes = shard.outcomes - outcomes
@@ -128,7 +135,9 @@ def _soak(simulation: Simulation, plan: Plan, progress: Progress) -> Prediction:
         "bootstrapSuccessRatio": _success(soak_outcomes),
         "shardShortfalls": Reading(_standing(recorder, max(start, end - plan.window_seconds), end, plan)),
         "preemptActions": Reading(recorder.actions[ActionKind.PREEMPT]),
-        "reclaimActionsDuringSoak": _reclaims(recorder, counted_from, end),
+        "reclaimActionsDuringSoak": _reclaims(recorder, counted_from, soak),
+        "preemptionsAtSteadyDemand": Reading(recorder.between(ActionKind.PREEMPT, start, end)),
+        **(moves.readings() if moves else {}),
         **_routing(simulation, plan),
     }
     gates = all_gates(plan)
@@ -174,11 +183,12 @@ def _quiet_from(recorder: Recorder, earliest: float, end: float) -> float | None
     return None
 
 
-def _reclaims(recorder: Recorder, counted_from: float | None, end: float) -> Reading:
+def _reclaims(recorder: Recorder, counted_from: float | None, soak: SoakWindow) -> Reading:
     if counted_from is None:
-        late = recorder.between(ActionKind.RECLAIM, end - RECLAIM_QUIET_SECONDS, end)
+        late = recorder.between(ActionKind.RECLAIM, soak.end - RECLAIM_QUIET_SECONDS, soak.end)
         return Reading(late, problem=f"reclaims never paused for {RECLAIM_QUIET_SECONDS} s")
-    return Reading(recorder.between(ActionKind.RECLAIM, counted_from, end))
+    steady = soak.stretches("steady")
+    return Reading(sum(recorder.between(ActionKind.RECLAIM, max(counted_from, one.start), one.end) for one in steady))
 
 
 def _standing(recorder: Recorder, start: float, end: float, plan: Plan) -> float:

@@ -1,6 +1,7 @@
 """Holds the load for the soak while churn and losses go on, and samples the gates on the way."""
 
 import asyncio
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -8,28 +9,30 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError
+from scaletest.judge.facts import SoakSample
+from scaletest.judge.gate import Gate, Reading, judge
 from scaletest.judge.gates import (
     FAIL_FAST_AFTER_SECONDS,
     FAIL_FAST_KEYS,
     FAIL_FAST_WINDOW_SECONDS,
-    Gate,
-    Reading,
-    judge,
+    plain_gates,
     reclaim_gate,
 )
-from scaletest.judge.judging import Soaked, SoakWindow
-from scaletest.judge.pressure import PressureSample, read_pressure, worst_percent
+from scaletest.judge.judging import Soaked
+from scaletest.judge.measures import WorstMember
+from scaletest.judge.pressure import PressureSample, pressed_minutes, read_pressure, worst_percent
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.judge.readings import read_gate, read_reclaims
-from scaletest.judge.selfcheck import Strain
-from scaletest.judge.summary import SoakSample
+from scaletest.judge.readings import read_gate
+from scaletest.judge.reclaims import read_reclaims
+from scaletest.judge.strain import Seen
+from scaletest.judge.windows import SoakWindow, soak_window
 from scaletest.model.counting import noun
 from scaletest.model.durations import format_duration
-from scaletest.model.names import PROMETHEUS_POD
 from scaletest.model.plan import Plan
-from scaletest.run.hostapi import HostApi
+from scaletest.run.hostapi import HostApi, Life
 from scaletest.run.journal import Journal
 from scaletest.run.overview import look_at_fleet
+from scaletest.run.restarts import endings, restarts_reading
 
 _TICK_SECONDS = 5
 _LINE_EVERY_TICKS = 3
@@ -38,20 +41,20 @@ _LINE_EVERY_TICKS = 3
 class Soak:
     """The step of the run."""
 
-    def __init__(self, plan: Plan, api: HostApi, prometheus: Prometheus, journal: Journal, gates: list[Gate]) -> None:
+    def __init__(self, plan: Plan, api: HostApi, prometheus: Prometheus, journal: Journal) -> None:
         self._plan = plan
         self._api = api
         self._prometheus = prometheus
         self._journal = journal
-        self._gates = gates
+        self._gates = plain_gates(plan)
         self._pressure: list[PressureSample] = []
         self._start = 0.0
-        self._before: dict[str, int] = {}
+        self._before: dict[str, Life] = {}
         self.samples: list[SoakSample] = []
 
     async def begin(self) -> float:
         """Tell the fleet, and say when it was; `hold` follows."""
-        self._before = await self._api.restarts()
+        self._before = await self._api.lives()
         self._start = start = time.time()
         await self._api.set_phase("soak", start)
         self._journal.say("soak", f"holding for {format_duration(self._plan.soak_seconds)}", soakStart=start)
@@ -71,18 +74,20 @@ class Soak:
                 if cut_short := await self._hopeless(start, now):
                     break
             await asyncio.sleep(max(0.0, min(_TICK_SECONDS, end - time.time())))
-        window = SoakWindow(start, time.time())
+        window = soak_window(self._plan, start, time.time())
         self._feel_pressure(window.end)
         try:
-            soaked = self._soaked(window, self._before, await self._api.restarts())
+            soaked = self._soaked(window, self._before, await self._api.lives())
         except (ScaletestError, ApiException) as error:  # what Prometheus saw can be judged all the same
-            soaked = self._soaked(window, {}, {}, unknown=str(error))
+            self._journal.say("soak", str(error))
+            soaked = replace(self._soaked(window, {}, {}), restarts=Reading(None, problem=str(error)))
         return replace(soaked, cut_short=cut_short)
 
     async def _hopeless(self, start: float, now: float) -> str:
         """Why the soak need not go on: a bar that is missed over the last minutes already. Empty: it goes on."""
         for gate in (gate for gate in self._gates if gate.key in FAIL_FAST_KEYS):
-            reading = await read_gate(self._prometheus, gate, FAIL_FAST_WINDOW_SECONDS, start, now)
+            lately = SoakWindow(max(start, now - FAIL_FAST_WINDOW_SECONDS), now)
+            reading = await read_gate(self._prometheus, gate, self._plan, lately)
             record = judge(gate, reading, FAIL_FAST_WINDOW_SECONDS, self._plan.profile.slo.min_observations)
             if record.verdict == "fail":
                 after = format_duration(now - start)
@@ -99,27 +104,20 @@ class Soak:
     def _is_this_machine(self) -> bool:
         return self._plan.substrate.host_kind == "embedded"
 
-    def _soaked(self, window: SoakWindow, before: dict[str, int], after: dict[str, int], unknown: str = "") -> Soaked:
-        """Containers that ended during the soak, and pods that went away altogether; or why nobody knows."""
-        ended = {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
-        ended |= dict.fromkeys(before.keys() - after.keys(), 1)
-        came_back = [f"{name} ended and came back ({count}×)" for name, count in ended.items() if name in after]
-        gone = [f"{name} is gone" for name in ended if name not in after]
-        for sentence in filter(None, [*came_back, *gone, unknown]):
-            self._journal.say("soak", sentence)
-        # Who measures is not what is measured: where only that ended, every figure has a hole, and nobody failed.
-        if ended and all(name.startswith(f"{PROMETHEUS_POD}/") for name in ended):
-            unknown = "; ".join([*came_back, *gone])
-        restarts = Reading(sum(ended.values()), problem="; ".join(gone), detail="; ".join(came_back))
-        if unknown:
-            restarts = Reading(None, problem=unknown)
+    def _soaked(self, window: SoakWindow, before: dict[str, Life], after: dict[str, Life]) -> Soaked:
+        """With what ended during the soak, whoever it belongs to."""
+        ended = endings(before, after)
+        for ending in ended:
+            self._journal.say("soak", ending.sentence + ("" if ending.component else ", which is not BigFleet's"))
+        limit = self._plan.substrate.self_check.cpu_pressure_percent
         return Soaked(
             window,
-            restarts,
-            Strain(
+            restarts_reading(ended),
+            Seen(
                 pressure_percent=worst_percent(self._pressure),
+                pressed=pressed_minutes(self._pressure, limit),
                 is_this_machine=self._is_this_machine,
-                restarts=ended,
+                restarts={ending.name: ending.times for ending in ended},
             ),
         )
 
@@ -128,14 +126,15 @@ class Soak:
         seconds = max(_TICK_SECONDS * 2, min(self._plan.window_seconds, int(now - start)))
         counted_from = start + self._plan.reclaims_count_after_seconds
         try:
-            values = await asyncio.gather(*(self._prometheus.value(gate.windowed(seconds)) for gate in self._gates))
+            values = await asyncio.gather(*(self._value(gate, seconds) for gate in self._gates))
             fleet = await look_at_fleet(self._prometheus)
         except PrometheusUnreachable as error:
             self._journal.say("soak", str(error))
             return
         found = dict(zip((gate.key for gate in self._gates), values, strict=True))
         if now > counted_from:
-            reclaims = await read_reclaims(self._prometheus, counted_from, now)
+            steady = soak_window(self._plan, start, now).stretches("steady")
+            reclaims = await read_reclaims(self._prometheus, counted_from, steady)
             found[reclaim_gate(self._plan).key] = None if reclaims.problem else reclaims.value
         sample = SoakSample(now - start, {key: value for key, value in found.items() if value is not None})
         self.samples.append(sample)
@@ -148,6 +147,13 @@ class Soak:
             fleet=fleet,
             **({} if pressure is None else {"cpuPressurePercent": round(pressure, 1)}),
         )
+
+    async def _value(self, gate: Gate, seconds: int) -> float | None:
+        query = gate.windowed(seconds)
+        if not isinstance(gate.measure, WorstMember):
+            return await self._prometheus.value(query)
+        members = [sample.value for sample in await self._prometheus.samples(query) if math.isfinite(sample.value)]
+        return (min if gate.least else max)(members, default=None)
 
 
 def soak_figures(fleet: dict[str, Any], target: int) -> str:

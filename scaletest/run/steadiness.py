@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaletest.judge.gates import DEMAND_ALIVE, LOAD_FRACTION, PODS_BOUND, RECLAIMS, SHORTFALLS
+from scaletest.judge.figures import DEMAND_ALIVE, PODS_BOUND, RECLAIMS, SHORTFALLS
+from scaletest.judge.hop_gates import LOAD_FRACTION
 from scaletest.model.counting import counted, noun
 
 POLL_SECONDS = 10

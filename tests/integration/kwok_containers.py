@@ -80,7 +80,14 @@ def start(shared_dir: Path, pod_ip: str, **flags: object) -> Container:
 
 def start_workload(shared_dir: Path, pod_ip: str, directory: Path, pods: int) -> Container:
     """Container `workload` with this much demand, and neither a shard nor a provider."""
-    archetype = {"name": "batch", "instanceTypes": ["c6i"], "zones": ["zone-b"], "sizes": [{"resources": {"cpu": "1"}}]}
+    archetype = {
+        "name": "batch",
+        "instanceTypes": ["c6i"],
+        "zones": ["zone-b"],
+        "sizes": [{"resources": {"cpu": "1", "memory": "1500Mi"}}],
+        "interruptionPenalty": 0.5,
+        "spread": {"whenUnsatisfiable": "DoNotSchedule"},
+    }
     profile = directory / "profile.yaml"
     profile.write_text(yaml.safe_dump({"target": pods, "archetypes": [archetype]}))
     return launch(

@@ -13,7 +13,7 @@ import yaml
 
 from scaletest.host.markers import command_of
 from scaletest.model.reading import SUBSTRATES
-from tests.smoke.runs import FinishedRun, LiveRun, run
+from tests.smoke.runs import SHARED, FinishedRun, LiveRun, run
 from tests.smoke.stage import Stage
 
 # The cluster has no images, and its pods share one loopback.
@@ -26,7 +26,7 @@ def small_substrate(directory: Path) -> Path:
     substrate = yaml.safe_load((SUBSTRATES / "example-kind-laptop.yaml").read_text())
     substrate["kwokPod"]["requests"] = {"cpu": "100m", "memory": "256Mi"}
     path = directory / "small.yaml"
-    path.write_text(yaml.safe_dump(substrate | {"selfCheck": {"cpuPressurePercent": 100}}))
+    path.write_text(yaml.safe_dump(substrate | {"selfCheck": SHARED}))
     return path
 
 

@@ -173,7 +173,15 @@ def test_peers_stand_in_environment_variables_and_nowhere_else(variant: str) -> 
 
 
 # Where `kubectl port-forward` arrives (ADR-0014); the runner switches it off on the embedded host.
-OWN_LOOPBACK = {"--web.listen-address=127.0.0.1:9090", "--listen=127.0.0.1:9091"}
+OWN_LOOPBACK = {
+    "prometheus": {"--web.listen-address=127.0.0.1:9090", "--listen=127.0.0.1:9091"},
+    "bigfleet-provider": {"--also-listen=127.0.0.1:7800"},
+}
+
+PODS_ADDRESS = {
+    "prometheus": {"--web.listen-address=$(POD_IP):9090", "--listen=$(POD_IP):9091"},
+    "bigfleet-provider": {"--listen=$(POD_IP):7800"},
+}
 
 
 def binds(container: Object, port: int) -> bool:
@@ -186,7 +194,7 @@ def binds(container: Object, port: int) -> bool:
 def test_every_process_binds_the_pods_own_address(variant: str) -> None:
     for pod in pods_of(variant).values():
         for container in pod.all_containers:
-            arguments = set(container.get("args", [])) - OWN_LOOPBACK
+            arguments = set(container.get("args", [])) - OWN_LOOPBACK.get(pod.name, set())
             assert not [one for one in arguments if re.search(r"=[^$]*:\d+$", one)]
             assert "0.0.0.0" not in str(arguments)
             ports = [port["containerPort"] for port in container.get("ports", [])]
@@ -197,10 +205,11 @@ def test_every_process_binds_the_pods_own_address(variant: str) -> None:
 def test_kubectl_port_forward_arrives_where_pods_have_a_loopback_of_their_own() -> None:
     for switch in (True, False):
         objects = render(merged(plan_values("smoke"), {"portForward": switch}))
-        containers = workloads(objects)["prometheus"].containers
-        arguments = {argument for container in containers for argument in container["args"]}
-        assert arguments & OWN_LOOPBACK == (OWN_LOOPBACK if switch else set())
-        assert arguments >= {"--web.listen-address=$(POD_IP):9090", "--listen=$(POD_IP):9091"}
+        for name, own in OWN_LOOPBACK.items():
+            containers = workloads(objects)[name].containers
+            arguments = {argument for container in containers for argument in container["args"]}
+            assert arguments & own == (own if switch else set())
+            assert arguments >= PODS_ADDRESS[name]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

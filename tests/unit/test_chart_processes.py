@@ -93,6 +93,12 @@ def test_a_bootstrap_template_reaches_the_operator() -> None:
     assert text == EVERYTHING["operator"]["bootstrapTemplate"]
 
 
+def test_the_provider_looks_for_names_in_blobs_unless_their_template_is_somebodys_own() -> None:
+    for variant, looks in (("dev-50", True), ("everything", False)):
+        (provider,) = pods_of(variant)["bigfleet-provider"].containers
+        assert options_of(provider).check_blobs is looks
+
+
 def test_the_defaults_of_priority_classes_reach_the_pod_controller(tmp_path: Path) -> None:
     (_, workload) = pods_of("everything")["kwok-cluster"].containers
     file = pod_controller_options(options_of(workload)).priority_class_defaults

@@ -186,7 +186,7 @@ def test_a_dry_run_looks_at_the_folder_of_its_results_and_makes_none(
         (["--profile", "500k", "--substrate", "example-fat-host", "--max-cost-usd", "600"], "--max-duration 5h32m"),
         (["--profile", "50k-2shard", "--substrate", "example-fat-host", "--max-duration", "9h"], "would be refused"),
         (["--profile", "smoke", "--duration", "1s"], "hint: make --duration longer"),
-        (["--profile", "smoke", "--max-duration", "1m"], "hint: --max-duration 37m"),
+        (["--profile", "smoke", "--max-duration", "1m"], "hint: --max-duration 39m"),
     ],
 )
 def test_a_plan_is_shown_and_ends_with_two_whatever_a_run_would_be_refused_for(

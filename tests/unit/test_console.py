@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from scaletest.judge.gates import Reading, gates_for, judge
+from scaletest.judge.facts import RunFacts, summarise
+from scaletest.judge.gate import Reading, judge
+from scaletest.judge.gates import gates_for
 from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import Outcome
-from scaletest.judge.summary import RunFacts, summarise
 from scaletest.report.console import verdict_lines
 from tests.unit.plans import shipped_plan, smoke_plan
 
@@ -14,7 +15,7 @@ def shown(readings: dict[str, Reading], outcome: Outcome, output: Path = Path("r
     facts = RunFacts(smoke_plan(), "run")
     gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
     facts.judgement = Judgement(gates, [])
-    return verdict_lines(summarise(facts, outcome), output)
+    return verdict_lines(summarise(facts, outcome).document(), output)
 
 
 def test_gates_come_first_with_value_bound_and_observations() -> None:
@@ -22,7 +23,7 @@ def test_gates_come_first_with_value_bound_and_observations() -> None:
     line = next(line for line in lines if "configure phase" in line)
     assert "✓" in line
     assert "2.5" in line
-    assert "≤ 15" in line
+    assert "≤ 15 s" in line
     assert "max of 18" in line, "a p99 of 18 observations is their maximum"
 
 
@@ -57,7 +58,7 @@ def test_logs_are_pointed_at_where_there_are_some(tmp_path: Path) -> None:
 
 def test_a_void_verdict_says_what_to_do() -> None:
     outcome = Outcome()
-    outcome.add(6, "the harness was overloaded")
+    outcome.add(6, "the load did not come")
     lines = shown({}, outcome)
     assert "VOID (exit code 6)" in lines
     assert any(line.startswith("next") and "less to do" in line for line in lines)
@@ -69,7 +70,10 @@ def test_the_cost_stands_below_the_verdict() -> None:
 
 def test_a_run_that_was_refused_has_cost_nothing_whatever_it_was_estimated_at() -> None:
     facts = RunFacts(shipped_plan("50k", "example-fat-host"), "run")
-    assert any(line.startswith("cost       about $") for line in verdict_lines(summarise(facts, Outcome()), "out"))
-    refused = verdict_lines(summarise(facts, Outcome([(2, "namespace mine is occupied by run run-1")])), "out")
+    assert any(
+        line.startswith("cost       about $") for line in verdict_lines(summarise(facts, Outcome()).document(), "out")
+    )
+    occupied = summarise(facts, Outcome([(2, "namespace mine is occupied by run run-1")])).document()
+    refused = verdict_lines(occupied, "out")
     assert "REFUSED (exit code 2)" in refused
     assert "cost       nothing" in refused

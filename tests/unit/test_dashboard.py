@@ -4,7 +4,8 @@ import json
 from collections import Counter
 from dataclasses import replace
 
-from scaletest.judge.gates import gates_for
+from scaletest.judge.gates import plain_gates
+from scaletest.judge.measures import WorstMember
 from scaletest.report.dashboard import UID, dashboard, queries_of, with_dashboard
 from scaletest.report.dashboards import STORED, ladder_plan
 from tests.unit.plans import shipped_plan, smoke_plan
@@ -18,9 +19,11 @@ def test_every_gate_has_its_query_and_bar_on_it() -> None:
     plan = smoke_plan()
     document = dashboard(plan)
     stats = {panel["title"]: panel for panel in document["panels"] if panel["type"] == "stat"}
-    for gate in gates_for(plan):
+    for gate in plain_gates(plan):
         panel = stats[gate.title]
-        assert [target["expr"] for target in panel["targets"]] == [gate.windowed(plan.window_seconds)]
+        query = gate.windowed(plan.window_seconds)
+        worst = f"{'min' if gate.least else 'max'}({query})" if isinstance(gate.measure, WorstMember) else query
+        assert [target["expr"] for target in panel["targets"]] == [worst]
         bars = [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
         assert any(bar is not None and abs(bar - gate.bound) < 1e-3 for bar in bars)
 
@@ -64,6 +67,6 @@ def test_the_verdict_panel_counts_every_gate_and_takes_no_nan_for_a_pass() -> No
     plan = smoke_plan()
     panel = next(panel for panel in dashboard(plan)["panels"] if panel["id"] == 99)
     [target] = panel["targets"]
-    assert target["expr"].count("> -Inf") == len(gates_for(plan)) + 1, "the reclaims, too"
+    assert target["expr"].count("> -Inf") == len(plain_gates(plan)) + 1, "the reclaims, too"
     [mapping] = panel["fieldConfig"]["defaults"]["mappings"]
     assert mapping["options"] == {"-1": {"text": "WAIT"}, "0": {"text": "PASS"}}

@@ -4,15 +4,21 @@ import math
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaletest.judge.gates import INFORMATIONAL, Gate, Reading, all_gates, gates_for, judge, reclaim_gate, restart_gate
+from scaletest.judge.figures import INFORMATIONAL
+from scaletest.judge.gate import Gate, Reading, judge
+from scaletest.judge.gates import all_gates, gates_for, reclaim_gate
+from scaletest.judge.hop_gates import hop_gates, restart_gate
+from scaletest.judge.witnesses import witness_gates
 from scaletest.model.reading import read_profile
-from tests.unit.plans import shipped_plan, smoke_plan
+from tests.unit.gates import a_gate
+from tests.unit.plans import SHIPPED, shipped_plan, smoke_plan
 
-AT_MOST = Gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")
-AT_LEAST = Gate("ratio", "ratio", "q", bound=0.99, least=True, count="n")
+AT_MOST = a_gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")
+AT_LEAST = a_gate("ratio", "ratio", bound=0.99, least=True, count="n")
 
 
 def verdict(gate: Gate, reading: Reading) -> str:
@@ -44,7 +50,7 @@ def test_observations_that_could_not_be_counted_are_no_data() -> None:
 
 
 def test_a_quantile_in_the_last_bucket_is_saturated_even_below_its_bound() -> None:
-    roomy = Gate("cycle", "cycle", "q", bound=100.0, count="n", histogram="h")
+    roomy = a_gate("cycle", bound=100.0, count="n", histogram="h")
     assert verdict(roomy, Reading(8.192, 100, 8.192)) == "saturated"
 
 
@@ -81,7 +87,7 @@ def test_what_a_profile_kills_may_come_back_once_and_nothing_else_may() -> None:
 
 
 def test_every_gate_that_dev_profiles_require_is_there_with_its_bound() -> None:
-    keys = {gate.key: gate.bound for gate in [*gates_for(smoke_plan()), reclaim_gate(smoke_plan())]}
+    keys = {gate.key: gate.bound for gate in [*hop_gates(smoke_plan()), reclaim_gate(smoke_plan())]}
     assert keys == {
         "loadgenPodsActive": 79,
         "shardsReportingCycle": 1,
@@ -119,11 +125,10 @@ def test_demand_without_pods_skips_the_bind_gate_only_when_nothing_was_observed(
     plan = smoke_plan()
     load = plan.profile.load_profile.model_copy(update={"mode": "cr"})
     without = replace(plan, profile=plan.profile.model_copy(update={"load_profile": load}))
-    assert [gate.key for gate in gates_for(without) if gate.skip] == ["endToEndPodBindP50Seconds"]
+    assert [gate.key for gate in hop_gates(without) if gate.skip] == ["endToEndPodBindP50Seconds"]
     assert not any(gate.skip for gate in gates_for(plan))
     gate = next(gate for gate in gates_for(without) if gate.skip)
     assert verdict(gate, Reading(None, 0)) == "skipped"
-    assert verdict(gate, Reading(None, None)) == "no-data"
     assert verdict(gate, Reading(None, 0, problem="Prometheus is gone")) == "no-data"
     assert verdict(gate, Reading(gate.bound + 1, 50, 900.0)) == "fail"
 
@@ -140,9 +145,25 @@ def test_every_shard_of_a_larger_fleet_must_report() -> None:
 
 
 def test_a_window_reaches_every_rate_of_every_query() -> None:
-    for query in [*(gate.windowed(60) for gate in gates_for(smoke_plan())), *INFORMATIONAL.values()]:
+    for query in [*(gate.windowed(60) for gate in hop_gates(smoke_plan())), *INFORMATIONAL.values()]:
         ranges = re.findall(r"\[([^\]:]+)", query.replace("{w}", "60s"))
         assert set(ranges) <= {"60s", "15s", "15m"}, query
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_gate_says_what_it_is_about(name: str) -> None:
+    gates = gates_for(shipped_plan(name, "example-fat-host"))
+    assert len({gate.key for gate in gates}) == len({gate.title for gate in gates}) == len(gates)
+    for gate in gates:
+        assert gate.unit and gate.component and gate.meaning.endswith("."), gate.key
+        assert bool(gate.claim) == bool(gate.witness), gate.key
+        assert len(gate.title) <= 36, gate.title
+        assert "{w}" not in gate.windowed(60), gate.key
+
+
+def test_every_witness_is_somebody_else() -> None:
+    """Apart from counts that one side of BigFleet makes of the other."""
+    assert [gate.key for gate in witness_gates(smoke_plan()) if not gate.witness] == ["preemptionsAtSteadyDemand"]
 
 
 def test_the_informational_keys_of_the_runbook_are_there() -> None:

@@ -34,7 +34,8 @@ def load(plan: Plan, **fields: object) -> dict[str, object]:
 
 def test_smoke_is_sound() -> None:
     assert refusals_of_run(smoke_plan(), DEFAULT_CAPS) == []
-    assert list(warnings_of(smoke_plan())) == []
+    assert list(warnings_of(smoke_plan(150))) == []
+    assert [line for line in warnings_of(smoke_plan()) if "is left out" not in line] == []
 
 
 def test_seeds_that_can_never_cover_the_demand_name_the_archetype_and_the_missing_machines() -> None:
@@ -46,7 +47,7 @@ def test_seeds_that_can_never_cover_the_demand_name_the_archetype_and_the_missin
 
 
 def test_machines_of_another_shape_do_not_help() -> None:
-    plan = smoke_plan()
+    plan = changed(smoke_plan(), loadProfile=load(smoke_plan(), bursts=[]))
     gpu = plan.catalog["trainer"].model_dump(by_alias=True, exclude_defaults=True)
     demand = [a.model_dump(by_alias=True, exclude_defaults=True) for a in plan.catalog.demand]
     catalog = Catalog.model_validate({"demandArchetypes": demand, "seedArchetypes": [gpu]})
@@ -66,7 +67,8 @@ def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
     calm = refusal(changed(plan, shard={"failureRatePerSec": 0.0001}))
     assert "bring about 0 replacements; the gate shardConfigurePhaseP99Seconds needs 10" in calm.message
     assert "--duration longer" in calm.hint
-    long = refusal(changed(plan, 600, shard={"failureRatePerSec": 0.0001}))
+    burst = load(plan, bursts=[{"atSeconds": 60, "archetype": "web", "extraTarget": 2, "durationSeconds": 60}])
+    long = refusal(changed(plan, 600, shard={"failureRatePerSec": 0.0001}, loadProfile=burst))
     assert "the last 5m00s of the soak" in long.message
     assert "--duration" not in long.hint, "the window does not grow with the soak"
     assert "failureRatePerSec" in calm.hint
@@ -137,7 +139,7 @@ def test_all_that_speaks_against_a_plan_is_said_at_once() -> None:
 
 
 def test_a_gang_that_fits_into_no_cluster_does_not_drop_out_in_silence() -> None:
-    plan = smoke_plan()
+    plan = changed(smoke_plan(), loadProfile=load(smoke_plan(), bursts=[]))
     gang = plan.catalog["trainer"].model_dump(by_alias=True, exclude_defaults=True)
     gang["gang"] |= {"groupSizeRange": [100, 200]}
     web = plan.catalog["web"].model_dump(by_alias=True, exclude_defaults=True)

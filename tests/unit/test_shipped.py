@@ -10,9 +10,12 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.core import penalty
 from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.provider.ledger.ledger import Ledger
+from bigfleet.provider.ledger.shapes import FleetShapes
 from bigfleet.shard.metrics import ShardMetrics
 from scaletest.cluster.bind_latency import BindLatency
 from scaletest.judge.gates import all_gates
+from scaletest.judge.windows import soak_window
 from scaletest.model import fleet as fleets
 from scaletest.model.capacity import find_shortage
 from scaletest.model.draw import draw_clusters
@@ -30,7 +33,7 @@ DEV = ("dev-50", "dev-500", "smoke")
 
 # Nominal machines, ramp, soak, settle budget, cycle bar (spec/harness.md §2.6).
 VALUES = {
-    "smoke": (20, 60, 60, "4m", 5),
+    "smoke": (20, 60, 150, "4m", 5),
     "dev-50": (50, 300, 180, "10m", 5),
     "dev-500": (500, 900, 1800, "30m", 5),
     "5k": (5_000, 1800, 1800, "60m", 5),
@@ -247,7 +250,7 @@ def test_dev_50_loses_about_17_machines_a_minute() -> None:
 def test_everything_that_happens_in_a_soak_is_over_before_the_gates_look(name: str) -> None:
     plan = shipped_plan(name, FAT)
     load = plan.profile.load_profile
-    ends = [burst.at_seconds + burst.duration_seconds for burst in load.bursts]
+    ends = [burst.at_seconds + burst.duration_seconds for burst in load.bursts if burst.judged_seconds is None]
     ends += [shed.at_seconds for shed in load.scale_downs]
     ends += [step.at_seconds for step in load.demand_steps]
     ends += [action.at_seconds for action in plan.profile.runner_actions]
@@ -264,6 +267,7 @@ def highest_buckets() -> dict[str, float]:
     ShardMetrics(registry)
     OperatorMetrics(registry)
     BindLatency(registry)
+    Ledger(FleetShapes(), registry).opened("kwok-cluster-0", set(), set())
     tops: dict[str, float] = {}
     for metric in registry.collect():
         edges = [float(sample.labels["le"]) for sample in metric.samples if "le" in sample.labels]
@@ -282,7 +286,8 @@ def test_every_quantile_can_exceed_its_bar(name: str) -> None:
 
 def counted_seconds(plan: Plan) -> float:
     """How long a run counts reclaims."""
-    return plan.soak_seconds - plan.profile.load_profile.settle_seconds
+    steady = soak_window(plan, 0.0, plan.soak_seconds).stretches("steady")
+    return sum(one.seconds for one in steady) - plan.profile.load_profile.settle_seconds
 
 
 def reclaim_bar(name: str) -> int:

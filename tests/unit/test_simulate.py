@@ -39,8 +39,16 @@ def test_smoke_settles_and_keeps_the_bars_that_can_be_simulated(smoke: Predictio
         "bootstrapSuccessRatio",
         "shardShortfalls",
         "reclaimActionsDuringSoak",
+        "preemptionsAtSteadyDemand",
     }
     assert "roll-up p99" in smoke.left_out
+
+
+def test_a_burst_is_predicted_to_be_covered_and_given_back() -> None:
+    predicted = {gate.key: gate for gate in simulate(smoke_plan(150)).gates}
+    assert predicted["stepCoveredSeconds"].verdict == predicted["shedReturnedSeconds"].verdict == "pass"
+    assert 0 < predicted["shedReturnedSeconds"].value <= 90  # type: ignore[operator]
+    assert predicted["machinesHeld"].verdict == "pass"
 
 
 def test_the_losses_are_those_that_the_plan_expects_and_each_is_replaced(smoke: Prediction) -> None:

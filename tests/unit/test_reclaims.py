@@ -1,6 +1,7 @@
 """Counting reclaims: from the first quiet moment on, resets included."""
 
-from scaletest.judge.readings import count_reclaims
+from scaletest.judge.reclaims import count_reclaims
+from scaletest.judge.windows import Stretch
 
 QUIET = [(float(at), 7.0) for at in range(0, 121, 5)]
 
@@ -38,3 +39,10 @@ def test_counting_never_begins_before_its_time() -> None:
 
 def test_a_soak_that_ends_before_the_count_begins_has_no_value() -> None:
     assert count_reclaims([QUIET], 121.0).value is None
+
+
+def test_what_has_to_go_after_a_shed_is_left_out() -> None:
+    shed = [(at, 0.0 if at < 60 else 4.0 if at < 110 else 5.0) for at, _ in QUIET]
+    steady = [Stretch(0.0, 55.0), Stretch(105.0, 120.0)]
+    assert count_reclaims([shed], 30.0, steady).value == 1
+    assert count_reclaims([shed], 30.0).value == 5
