@@ -93,13 +93,13 @@ async def test_a_shard_that_lets_the_impostor_in_is_a_breach_and_its_session_end
 
 
 async def test_a_provider_that_lets_the_impostor_in_is_a_breach(tls: Path) -> None:
-    async def report(frames: Frames, context: Any) -> phonehome_pb2.ReportClosed:
+    async def report(frames: Frames, context: Any) -> AsyncIterator[phonehome_pb2.MachineWords]:
+        yield phonehome_pb2.MachineWords(full=True)
         async for _ in frames:
             pass
-        return phonehome_pb2.ReportClosed()
 
-    handler = grpc.stream_unary_rpc_method_handler(
-        report, response_serializer=phonehome_pb2.ReportClosed.SerializeToString
+    handler = grpc.stream_stream_rpc_method_handler(
+        report, response_serializer=phonehome_pb2.MachineWords.SerializeToString
     )
     async with gullible(tls, "provider", "bigfleet.v1alpha1.PhoneHome/Report", handler) as address:
         assert await probed(ProbeTargets(provider=address), tls / "cluster") == {"shard": None, "provider": 0}
