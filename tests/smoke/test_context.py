@@ -46,12 +46,18 @@ class SomebodysCluster:
         self.kubectl("create", "serviceaccount", "us")
         role = ("--clusterrole=bigfleet-scaletest-runner", "--serviceaccount=default:us")
         self.kubectl("create", "clusterrolebinding", "us", *role)
-        self.kubectl("config", "set-credentials", "us", f"--token={self.kubectl('create', 'token', 'us').strip()}")
+        self._add_user("us", self.kubectl("create", "token", "us").strip())
         self.kubectl("config", "rename-context", self.kubectl("config", "current-context").strip(), "admin")
         cluster = self.kubectl("config", "view", "-o", "jsonpath={.clusters[0].name}").strip()
         self.kubectl("config", "set-context", "somebodys", f"--cluster={cluster}", "--user=us")
         self.kubectl("config", "set-context", "elsewhere", "--cluster=nowhere", "--user=nobody")
         self.kubectl("config", "use-context", "elsewhere")
+
+    def _add_user(self, name: str, token: str) -> None:
+        """In the file, not by `kubectl config set-credentials`: command lines are for everybody to read."""
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        config["users"].append({"name": name, "user": {"token": token}})
+        self.kubeconfig.write_text(yaml.safe_dump(config))
 
     def down(self) -> None:
         self._command("host", "down", "--all")
