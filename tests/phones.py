@@ -35,11 +35,13 @@ class Listener(PhoneHomeServicer):
                 self.frames.put_nowait(frame)
 
         async def speak() -> None:
-            self._unsaid = asyncio.Queue()
-            await context.write(MachineWords(machines=self.words.values(), full=True))
             while True:
                 await context.write(MachineWords(machines=[await self._unsaid.get()]))
 
+        # Before anything can hang up: a first write that is cancelled halfway leaves gRPC a stream that never ends.
+        await context.send_initial_metadata(())
+        self._unsaid = asyncio.Queue()
+        await context.write(MachineWords(machines=self.words.values(), full=True))
         tasks = [asyncio.ensure_future(read()), asyncio.ensure_future(speak())]
         try:
             await self.hang_up.wait()
