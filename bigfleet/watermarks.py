@@ -30,8 +30,9 @@ class Watermarks:
             self._lows.pop()
         while self._highs and self._highs[-1][1] <= self.value:
             self._highs.pop()
-        self._lows.append((now, self.value))
-        self._highs.append((now, self.value))
+        for marks in (self._lows, self._highs):
+            self._drop_old(marks)  # nobody may read it for long
+            marks.append((now, self.value))
         self.value = value
 
     def add(self, amount: float) -> None:
@@ -47,7 +48,10 @@ class Watermarks:
 
     def _outermost(self, marks: deque[tuple[float, float]]) -> float:
         """The extreme value that still held within the window; the marks are in order of time and of extremity."""
+        self._drop_old(marks)
+        return marks[0][1] if marks else self.value
+
+    def _drop_old(self, marks: deque[tuple[float, float]]) -> None:
         since = self._clock() - self._window_seconds
         while marks and marks[0][0] < since:
             marks.popleft()
-        return marks[0][1] if marks else self.value

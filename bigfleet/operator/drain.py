@@ -21,7 +21,7 @@ _FIRST_ROUND_SECONDS = 0.5
 # The last look comes this long before the grace is over, so that the report does too.
 _LAST_LOOK_SECONDS = 0.25
 _DEFAULT_GRACE_SECONDS = 30
-# Requests of all drains together; more was measured to be slower (spec/engine.md §5.1).
+# Requests of all drains together; more was measured to be slower (docs/reference/engine.md#drains).
 _CONCURRENCY = 32
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 

@@ -1,4 +1,4 @@
-"""What the operator measures (spec/engine.md §7). Every series exists from the start."""
+"""What the operator measures (docs/reference/engine.md#metrics). Every series exists from the start."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -62,6 +62,11 @@ class OperatorMetrics:
             "bigfleet_operator_upcoming_node_writes_total",
             "Writes of UpcomingNodes.",
             ["op", "outcome"],
+            registry=registry,
+        )
+        self.machines_announced = Counter(
+            "bigfleet_operator_machines_announced_total",
+            "Machines that the shard spoke of for the first time.",
             registry=registry,
         )
         self.dispatch_inflight = Gauge(

@@ -93,6 +93,9 @@ class NodeStates:
         if update.cluster_id not in ("", self._cluster_id):
             log.warning("frame of another cluster ignored", machine=update.machine_id, cluster=update.cluster_id)
             return
+        known = update.machine_id in self._frames or self._records.get(update.machine_id) is not None
+        if not known and not update.removed:
+            self._metrics.machines_announced.inc()
         self._mentioned.add(update.machine_id)
         self._frames[update.machine_id] = _Frame(update, asyncio.get_running_loop().time())
         self._queue.add(update.machine_id)

@@ -1,4 +1,4 @@
-"""The operator's settings, named like its flags (spec/engine.md §8)."""
+"""The operator's settings, named like its flags (docs/reference/engine.md#flags)."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""From CapacityRequests to the roll-up: canonical profiles, gangs, aggregation (spec/engine.md §3.2). Pure."""
+"""From CapacityRequests to the roll-up: canonical profiles, gangs, aggregation. Pure.
+
+docs/reference/engine.md#from-pod-to-need has the rules.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

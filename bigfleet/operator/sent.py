@@ -7,11 +7,10 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed, ClusterCapacityNeeds
+from bigfleet.core.priority import priority_class
 from bigfleet.core.vectors import parse_vector
 
 _MILLI = 1000
-# Least priority of a class, the highest first; as the shard shows them.
-_PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
 
 
 class SentRollups:
@@ -37,14 +36,10 @@ class SentRollups:
         totals: Counter[tuple[str, str, str]] = Counter()
         for need in self._last.needs if self._last is not None else ():
             for resource, milli in parse_vector(need.aggregate_resources).items():
-                totals[resource, _class_of(need.priority), _kind_of(need)] += milli
+                totals[resource, priority_class(need.priority), _kind_of(need)] += milli
         for labels, milli in sorted(totals.items()):
             demand.add_metric(labels, milli / _MILLI)
         yield demand
-
-
-def _class_of(priority: int) -> str:
-    return next((label for least, label in _PRIORITY_CLASSES if priority >= least), "other")
 
 
 def _kind_of(need: CapacityNeed) -> str:

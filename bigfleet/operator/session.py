@@ -34,7 +34,7 @@ _PROTOCOL_VERSION = "v1alpha1"
 _FIRST_BACKOFF_SECONDS = 0.5
 _LONGEST_BACKOFF_SECONDS = 30.0
 # A Pod and its replacement overlap or miss each other by a moment: changed demand goes out once it has been still for
-# this long, and during a fill, when it is never still, at least this often (docs/adr/0001).
+# this long, and during a fill, when it is never still, at least this often (ADR-1).
 _STILL_SECONDS = 0.5
 _STILL_AT_MOST_SECONDS = 2.0
 _DEFAULT_ROLLUP_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""What an UpcomingNode should say after a frame about its machine (spec/engine.md §5.1). Pure."""
+"""What an UpcomingNode should say after a frame about its machine (docs/reference/wire.md#upcomingnode). Pure."""
 
 from collections.abc import Mapping
 from typing import Any

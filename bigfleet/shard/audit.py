@@ -1,4 +1,4 @@
-"""The audit log: one JSON line per action, appended (spec/engine.md §3.18)."""
+"""The audit log: one JSON line per action, appended (docs/reference/engine.md#rails)."""
 
 import json
 from datetime import UTC, datetime

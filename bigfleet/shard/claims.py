@@ -8,6 +8,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from bigfleet.core.priority import OTHER, PRIORITY_CLASSES
 from bigfleet.core.vectors import ReadVector
 from bigfleet.engine.blocks import Block
 from bigfleet.shard.inventory import Inventory
@@ -16,10 +17,7 @@ from bigfleet.shard.inventory import Inventory
 MAX_CLUSTERS = 2_000
 # … and so many resources of each cluster have a name, those that came first; the others are added up as `other`.
 MAX_RESOURCES = 8
-OTHER = "other"
 
-# Least priority of a class, the highest first.
-PRIORITY_CLASSES = ((1_000_000, "critical"), (1_000, "service"), (100, "batch"))
 # The order of Claims' codes: class by class from the lowest, three kinds each.
 _CLASSES = (OTHER, *(label for _, label in reversed(PRIORITY_CLASSES)))
 _CLASS_BOUNDS = np.array([least for least, _ in reversed(PRIORITY_CLASSES)], np.int64)
@@ -42,6 +40,7 @@ class _Claim:
     sessions: int = 0
     machines: int = 0
     dollars_per_hour: float = 0.0
+    unanswered_seconds: float = 0.0
     allocatable: Mapping[str, float] = field(default_factory=dict)
     demand: Mapping[_Sort, float] = field(default_factory=dict)
     # The change of the cluster's needs that `demand` is from.
@@ -99,8 +98,10 @@ class ClusterClaims:
         if claim := self._of(cluster):
             claim.rollups += 1
 
-    async def refresh(self, inventory: Inventory) -> None:
+    async def refresh(self, inventory: Inventory, unanswered_seconds: Mapping[str, float]) -> None:
         """Take over what changed; a few clusters at a time, because the event loop has others to serve."""
+        for cluster, claim in self._claims.items():
+            claim.unanswered_seconds = unanswered_seconds.get(cluster, 0.0)
         for done, _ in enumerate(self.changes(inventory), 1):
             if done % _BATCH == 0:
                 await asyncio.sleep(0)
@@ -146,6 +147,7 @@ class ClusterClaims:
         price = _gauge("price_per_hour", "Dollars per hour for the Configured machines.")
         rollups = _counter("rollups", "Roll-ups that were accepted, whether they said anything new or not.")
         sessions = _counter("sessions", "Sessions that were installed; a redial is another one.")
+        unanswered = _gauge("unanswered_seconds", "Age of the oldest request for a bootstrap blob without an answer.")
         for cluster, claim in claims:
             for sort, amount in claim.demand.items():
                 demand.add_metric((cluster, *sort), amount)
@@ -155,7 +157,8 @@ class ClusterClaims:
             price.add_metric((cluster,), claim.dollars_per_hour)
             rollups.add_metric((cluster,), claim.rollups)
             sessions.add_metric((cluster,), claim.sessions)
-        yield from (demand, machines, allocatable, price, rollups, sessions)
+            unanswered.add_metric((cluster,), claim.unanswered_seconds)
+        yield from (demand, machines, allocatable, price, rollups, sessions, unanswered)
         name = "bigfleet_shard_clusters_not_shown"
         yield GaugeMetricFamily(name, "Clusters without series of their own: too many.", len(self._not_shown))
 

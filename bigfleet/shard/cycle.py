@@ -1,4 +1,7 @@
-"""The cycle: reconcile, decide off the event loop, dispatch, publish; by timer or when woken (spec/engine.md §3.7)."""
+"""The cycle: reconcile, decide off the event loop, dispatch, publish; by timer or when woken.
+
+See docs/reference/engine.md#cycle.
+"""
 
 import asyncio
 import time
@@ -23,7 +26,7 @@ from bigfleet.shard.sessions import Sessions
 
 log = structlog.get_logger()
 
-# While machines are in flight, or none are known yet, the provider is asked this often (design.md §4).
+# While machines are in flight, or none are known yet, the provider is asked this often.
 _WATCH_SECONDS = 1.0
 # Wake-ups that come faster than this share a cycle.
 _SHORTEST_GAP_SECONDS = 0.1

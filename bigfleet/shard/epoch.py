@@ -1,4 +1,7 @@
-"""The shard's epoch: +1 at each start, so that a provider can tell a restarted shard from its zombie (§3.17)."""
+"""The shard's epoch: +1 at each start, so that a provider can tell a restarted shard from its zombie.
+
+See docs/reference/engine.md#epochs.
+"""
 
 import itertools
 import os
@@ -39,7 +42,7 @@ def next_epoch(data_dir: Path, now: float) -> int:
     """Raise the epoch on disk by one and return it.
 
     Without a file it starts from the clock's seconds: a shard that lost its disk must not come back with an epoch that
-    the provider has seen, or it would be fenced as its own zombie (docs/adr/0005).
+    the provider has seen, or it would be fenced as its own zombie (ADR-5).
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     path = data_dir / _FILE

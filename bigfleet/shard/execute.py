@@ -1,4 +1,7 @@
-"""Execution: one action in flight per machine, from the shard's own move until the provider's word ends it (§3.13)."""
+"""Execution: one action in flight per machine, from the shard's own move until the provider's word ends it.
+
+See docs/reference/engine.md#execution.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,7 @@
-"""Machines that wait before they are tried again, and how the engine sees them meanwhile (design.md §4)."""
+"""Machines that wait before they are tried again, and how the engine sees them meanwhile.
+
+See docs/reference/engine.md#holds.
+"""
 
 import math
 import time

@@ -1,4 +1,7 @@
-"""What the shard knows of its machines: the fleet, and what the shard counts besides (spec/engine.md §3.5, §3.6)."""
+"""What the shard knows of its machines: the fleet, and what the shard counts besides.
+
+See docs/reference/engine.md#inventory.
+"""
 
 import time
 from collections import Counter

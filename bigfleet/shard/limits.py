@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-# Far above what clusters send; a shard is planned for 50,000 rows of all its clusters (spec/engine.md §9.3).
+# Far above what clusters send; a shard is planned for 50,000 rows of all its clusters (docs/reference/engine.md#sizes).
 MAX_ROWS = 100_000
 MAX_REQUIREMENTS = 64
 MAX_VALUES = 1_000

@@ -1,4 +1,4 @@
-"""The shard's metrics (spec/engine.md §7). Every series that a gate reads exists at 0 from process start."""
+"""The shard's metrics; each series that a gate reads exists from the start (docs/reference/engine.md#metrics)."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, MachineState
+from bigfleet.core.priority import OTHER, PRIORITY_CLASSES, priority_class
 from bigfleet.daemon import exponential_buckets
 from bigfleet.engine import ActionKind, Shortfall
-from bigfleet.shard.claims import PRIORITY_CLASSES, ClusterClaims
+from bigfleet.shard.claims import ClusterClaims
 from bigfleet.shard.inventory import Kind
 
 _FINE = math.sqrt(2)
@@ -31,7 +32,7 @@ class ReportOutcome(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an action ended (spec/engine.md §3.13)."""
+    """How an action ended (docs/reference/engine.md#execution)."""
 
     SUCCESS = "success"
     CTX_CANCELED = "ctx_canceled"  # nobody answered in time
@@ -156,10 +157,10 @@ class ShardMetrics:
 
     def publish_shortfalls(self, shortfalls: Iterable[Shortfall]) -> None:
         ages = dict.fromkeys((label for _, label in _AGES), 0)
-        classes = dict.fromkeys([*(label for _, label in PRIORITY_CLASSES), "other"], 0)
+        classes = dict.fromkeys([*(label for _, label in PRIORITY_CLASSES), OTHER], 0)
         for shortfall in shortfalls:
             ages[_bracket(shortfall.age_cycles, _AGES, "1-9")] += 1
-            classes[_bracket(shortfall.profile.priority, PRIORITY_CLASSES, "other")] += 1
+            classes[priority_class(shortfall.profile.priority)] += 1
         self.shortfalls.set(sum(classes.values()))
         for label, count in ages.items():
             self.shortfalls_aged.labels(label).set(count)

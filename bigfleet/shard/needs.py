@@ -1,4 +1,4 @@
-"""The demand of every cluster, as of its last accepted roll-up (spec/engine.md §3.6, §3.18)."""
+"""The demand of every cluster, as of its last accepted roll-up (docs/reference/engine.md#inventory)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bigfleet.core.needs import Need
 
-# The empty-roll-up guard: a drop from at least so many rows …
+# The empty-roll-up guard (docs/reference/engine.md#rails): a drop from at least so many rows …
 _GUARDED_ROWS = 10
 # … to less than this part of them …
 _SUSPICIOUS_FRACTION = 0.1

@@ -1,4 +1,7 @@
-"""What each cluster has been told of its machines, and what it must still be told (spec/engine.md §3.15)."""
+"""What each cluster has been told of its machines, and what it must still be told.
+
+See docs/reference/wire.md#node-states.
+"""
 
 from array import array
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The shard's settings, named like its flags (spec/engine.md §8)."""
+"""The shard's settings, named like its flags (docs/reference/engine.md#flags)."""
 
 import math
 import os

@@ -114,7 +114,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             options.metrics_addr,
             registry,
             ready=lambda: reconciler.ready,
-            refresh=lambda: metrics.clusters.refresh(inventory),
+            refresh=lambda: metrics.clusters.refresh(inventory, sessions.unanswered_seconds()),
             many=True,
         )
         stack.push_async_callback(web.cleanup)
@@ -159,7 +159,10 @@ async def _cycle_once_asked(cycles: Cycles, reports: CoordinatorClient) -> None:
 
 
 def engine_options(options: ShardOptions) -> EngineOptions:
-    """The engine's part of the settings; who executes nothing reports every reclaim (spec/engine.md §3.7, §3.18)."""
+    """The engine's part of the settings; who executes nothing reports every reclaim.
+
+    See docs/reference/engine.md#rails.
+    """
     shelves = options.actuation_paused or options.dry_run
     return EngineOptions(
         reclaim_cap_fraction=0.0 if shelves else options.reclaim_cap_fraction,

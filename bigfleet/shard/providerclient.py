@@ -29,7 +29,7 @@ class ProviderError(Exception):
 
     @property
     def fenced(self) -> bool:
-        """A newer instance of this shard has acted on the machine (the code is reserved for that, §3.17)."""
+        """A newer instance of this shard has acted on the machine (docs/reference/wire.md#fencing)."""
         return self.code is grpc.StatusCode.FAILED_PRECONDITION
 
     @property

@@ -20,6 +20,8 @@ class _Question:
     answer: asyncio.Future[Any]
     # Whether it stays open for as long as the asker waits, however long the operator is away.
     patient: bool
+    # On the loop's clock.
+    asked_at: float
 
 
 class Questions:
@@ -35,7 +37,8 @@ class Questions:
         self, cluster: str, key: str, frame: Callable[[], shard_pb2.ShardMessage], *, patient: bool
     ) -> Iterator[asyncio.Future[Any]]:
         """Keep a question open inside the block; the future is its answer, or NoSession."""
-        question = _Question(frame, asyncio.get_running_loop().create_future(), patient)
+        loop = asyncio.get_running_loop()
+        question = _Question(frame, loop.create_future(), patient, loop.time())
         self._open.setdefault(cluster, {})[key] = question
         try:
             yield question.answer
@@ -53,6 +56,15 @@ class Questions:
             question.answer.set_exception(answer)
         else:
             question.answer.set_result(answer)
+
+    def unanswered_seconds(self) -> dict[str, float]:
+        """Per cluster, how long the oldest question waits that could be answered at once."""
+        now = asyncio.get_running_loop().time()
+        return {
+            cluster: now - min(asked)
+            for cluster, questions in self._open.items()
+            if (asked := [one.asked_at for one in questions.values() if not one.patient and not one.answer.done()])
+        }
 
     def operator_came(self, cluster: str) -> dict[str, shard_pb2.ShardMessage]:
         """What to ask a new session again, by key."""

@@ -1,4 +1,7 @@
-"""ShardRead: why is this need unmet? The last cycle's rows, streamed to people's tools (spec/engine.md §2.5)."""
+"""ShardRead: why is this need unmet? The last cycle's rows, streamed to people's tools.
+
+See docs/reference/wire.md#need-views.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from itertools import islice

@@ -1,4 +1,7 @@
-"""Reconcile: take over what the provider says of its machines, whole at first and then what changed (§3.14)."""
+"""Reconcile: take over what the provider says of its machines, whole at first and then what changed.
+
+See docs/reference/engine.md#reconcile.
+"""
 
 import asyncio
 import math

@@ -1,4 +1,7 @@
-"""Operator sessions: one stream per cluster, demand in, node states and requests out (spec/engine.md §3.15)."""
+"""Operator sessions: one stream per cluster, demand in, node states and requests out.
+
+See docs/reference/wire.md#session.
+"""
 
 import asyncio
 import secrets
@@ -103,6 +106,10 @@ class Sessions:
 
     def connected(self, cluster: str) -> bool:
         return cluster in self._sessions
+
+    def unanswered_seconds(self) -> dict[str, float]:
+        """Per cluster that owes bootstrap blobs, the age of the oldest request."""
+        return self._questions.unanswered_seconds()
 
     def fleet_known(self) -> None:
         """The first List is in: what the sessions have heard of their machines by now is all there is."""

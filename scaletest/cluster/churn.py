@@ -38,7 +38,7 @@ def churn_per_second(profile: LoadProfile) -> float:
 
 def churn_per_tick(profile: LoadProfile, rng: np.random.Generator) -> Iterator[Ints]:
     """How many Pods leave in each second of the soak, for ever, a batch of seconds at a time: the same for the same
-    seed (spec/harness.md §4.1)."""
+    seed (docs/reference/harness.md#churn)."""
     mean = churn_per_second(profile)
     for ticks in _chunks():
         if profile.jittered_churn:

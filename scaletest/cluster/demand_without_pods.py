@@ -1,4 +1,4 @@
-"""Demand as CapacityRequests alone: no Pods, so nothing is ever bound (CR mode, spec/harness.md §4.4, ADR-0017)."""
+"""Demand as CapacityRequests alone: no Pods, so nothing is ever bound (docs/reference/harness.md#cr-mode)."""
 
 from bigfleet.kube import Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS

@@ -1,4 +1,4 @@
-"""What the load-driver counts, under upstream's names; every series exists from the start (spec/harness.md §4.1)."""
+"""What the load-driver counts, under upstream's names; every series exists from the start."""
 
 import time
 
@@ -20,8 +20,8 @@ class LoadMetrics:
         self.deleted = counter("cr_deleted", "Workload objects deleted, and Pods deleted by churn and age.")
         self.active = gauge("cr_active", "CapacityRequests alive in the cluster.")
         self.target = gauge("cr_target", "Pods demanded now: the sum of all replicas.")
-        self.pre_bound = counter("prebound", "Pods of the first fill that this driver bound itself (ADR-0035).")
-        self.anchors = counter("anchors_bound", "Pods of gangs that this driver bound itself (ADR-0025).")
+        self.pre_bound = counter("prebound", "Pods of the first fill that this driver bound itself (BF-0035).")
+        self.anchors = counter("anchors_bound", "Pods of gangs that this driver bound itself (BF-0025).")
         self.happened = counter("demand_changes", "Bursts, sheds and steps whose time has come.")
         self.errors = Counter("scaletest_loadgen_errors", "Requests that failed.", ["kind"], registry=registry)
         for kind in _ERRORS:

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 class LostPods:
     """Level-triggered: a Pod on a Node that has been away for a while is deleted, in the pace of a slow eviction.
 
-    kube-controller-manager's collector would end the Pods of all Nodes of 20 s at once (docs/adr/0025). It remains for
+    kube-controller-manager's collector would end the Pods of all Nodes of 20 s at once (ADR-25). It remains for
     what we miss.
     """
 

@@ -29,7 +29,8 @@ from bigfleet.kube import (
 from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
 from scaletest.cluster.lost_pods import LostPods
 from scaletest.cluster.phone_home import PhoneHome
-from scaletest.cluster.vouched import Strangers, Vouched, VouchedMachine
+from scaletest.cluster.vouched import Vouched, VouchedMachine
+from scaletest.cluster.witness.ages import Ages
 
 UPCOMING_PREFIX = "un-"
 NODE_PREFIX = "fake-"
@@ -134,7 +135,8 @@ class NodeCreator:
         # There is, or was, an UpcomingNode.
         self._announced = asyncio.Event()
         self._vouched = Vouched() if options.provider_addr else None
-        self._strangers = Strangers()
+        # Machines that BigFleet announces and that the provider never gave.
+        self._strangers = Ages()
         # The promise that was counted as wrong last, of each machine: a status that changes is no new promise.
         self._mismatched: dict[str, Object] = {}
         self._metrics.watch(self._strangers)
@@ -229,8 +231,10 @@ class NodeCreator:
     def _compare(self, vouched: Vouched, machine_id: str, upcoming: Object | None) -> None:
         """Hold what BigFleet announces against the provider's word."""
         boots = upcoming is not None and upcoming["phase"] in _BOOTS
-        strange = boots and vouched.never_gave(machine_id)
-        self._strangers.note(machine_id, strange, time.monotonic())
+        if boots and vouched.never_gave(machine_id):
+            self._strangers.begin(machine_id, time.monotonic())
+        else:
+            self._strangers.end(machine_id)
         machine = vouched.get(machine_id)
         if upcoming is None:
             vouched.forget(machine_id)
@@ -313,7 +317,7 @@ class _Metrics:
         self._bound = gauge("bound_pods", "Pods that have a node.")
         self._running = gauge("running_pods", "Pods that run.")
 
-    def watch(self, strangers: Strangers) -> None:
+    def watch(self, strangers: Ages) -> None:
         self._unknown.set_function(lambda: len(strangers))
         self._unknown_oldest.set_function(lambda: strangers.oldest_seconds(time.monotonic()))
 

@@ -1,4 +1,4 @@
-"""A cluster tells the provider which machines have a Ready node (ADR-0056), and hears which machines it was given."""
+"""A cluster tells the provider which machines have a Ready node (BF-0056), and hears which machines it was given."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Where the processes of container `workload` listen, on the pod's address (spec/harness.md, Appendix B)."""
+"""Where the processes of container `workload` listen, on the pod's address.
+
+See docs/reference/harness.md#names-and-ports.
+"""
 
 OPERATOR_PORT = 8770
 LOAD_DRIVER_PORT = 8771

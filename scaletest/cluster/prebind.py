@@ -1,4 +1,4 @@
-"""The first fill, bound by the load-driver itself: seeded machines get the Pods they were seeded for (ADR-0035).
+"""The first fill, bound by the load-driver itself: seeded machines get the Pods they were seeded for (BF-0035).
 
 kube-scheduler rests meanwhile (control_plane.py). A Pod that it bound all the same is left where it is.
 """
@@ -105,7 +105,7 @@ def _controllers(
 
 
 def plan_anchors(workloads: Mapping[str, PodClass], pods: Collection[Object], nodes: Iterable[Object]) -> list[Binding]:
-    """One Pod for each gang of which none is bound, where the whole gang would find room (ADR-0025).
+    """One Pod for each gang of which none is bound, where the whole gang would find room (BF-0025).
 
     `workloads` and `pods` are all that there are: what is no gang, or has begun, takes room.
     """

@@ -1,4 +1,7 @@
-"""Where the run stands, as the runner tells it through the ConfigMap `scaletest-run` (design.md §4)."""
+"""Where the run stands, as the runner tells it through the ConfigMap `scaletest-run`.
+
+See docs/reference/harness.md#run-state.
+"""
 
 import asyncio
 import math

@@ -79,23 +79,3 @@ class Vouched:
         else:
             self._machines[machine_id] = machine
             self._withdrawn.discard(machine_id)
-
-
-class Strangers:
-    """Machines that BigFleet announces and that the provider never gave, since when."""
-
-    def __init__(self) -> None:
-        # Oldest first.
-        self._since: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._since)
-
-    def note(self, machine_id: str, strange: bool, now: float) -> None:
-        if strange:
-            self._since.setdefault(machine_id, now)
-        else:
-            self._since.pop(machine_id, None)
-
-    def oldest_seconds(self, now: float) -> float:
-        return max(0.0, now - next(iter(self._since.values()), now))

@@ -139,7 +139,7 @@ async def _supervise(options: WorkloadOptions, processes: Mapping[str, Fork], de
                 health.ready = True
                 cast.start(LOAD_DRIVER)
                 # The first roll-up must carry the whole demand, or the seeded machines are taken for surplus
-                # (ADR-0036).
+                # (BF-0036).
                 try:
                     await children.until(partial(_exists, demand_ready), "demand built", demand_seconds)
                 except NotInTime as late:

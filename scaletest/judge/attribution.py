@@ -1,4 +1,7 @@
-"""Where time or success is lost when everything flows: spec/harness.md, Appendix C, rows 5 to 8, as questions."""
+"""Where time or success is lost when everything flows.
+
+Rows 5 to 8 of docs/reference/harness.md#reading-a-bad-run, as questions.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping

@@ -75,7 +75,7 @@ class RunFacts:
 
 
 def summarise(facts: RunFacts, outcome: Outcome) -> Summary:
-    """The document. Finite numbers only; −1 is a metric that was not measured (ADR-0017)."""
+    """The document. Finite numbers only; −1 is a metric that was not measured (BF-0017)."""
     plan, geometry, soaked = facts.plan, facts.plan.geometry, facts.soaked
     gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.judgement.gates}
     return Summary(

@@ -19,7 +19,7 @@ def quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
     """Of what was observed in the window, and nothing else.
 
     Not by rate(): it extrapolates buckets that began at zero otherwise than those that did not. Of 50 observations, one
-    from before the window then counts as the slowest one in it (docs/adr/0027).
+    from before the window then counts as the slowest one in it (ADR-27).
     """
     inner = f"histogram_quantile({rank}, sum by ({by}) ({grown(f'{metric}_bucket')}))"
     return f"{outer}({inner})" if outer else inner
@@ -43,12 +43,12 @@ _INVENTORY = "sum by (pod) (bigfleet_shard_inventory_machines)"
 CYCLE_P99_BY_PHASE = quantile(0.99, "bigfleet_shard_cycle_phase_duration_seconds", "le, pod, phase", "max by (phase) ")
 NODE_STATE_P99_BY_PHASE = quantile(0.99, "bigfleet_operator_node_state_update_duration_seconds", "le, phase")
 
-# Written to summary.json for people, never judged (spec/harness.md §6.3). Its nodeToBound has no metric any more:
-# kube-scheduler binds (ADR-0023), and a Pod does not say which Node it waited for.
+# Written to summary.json for people, never judged (docs/reference/harness.md#informational-figures). Upstream has
+# nodeToBound too; here kube-scheduler binds (BF-0023), and a Pod does not say which Node it waited for.
 INFORMATIONAL = {
     "shardShortfallsMax": f"max_over_time({SHORTFALLS}[{{w}}:5s])",
     "internalBindingLatencyP99Seconds": quantile(0.99, _STEADY_BIND),
-    # A load-driver that has bound nothing says 0, which is no latency (ADR-0017).
+    # A load-driver that has bound nothing says 0, which is no latency (BF-0017).
     "internalBindingLatencyMaxSeconds": f"max({_STEADY_BIND_MAX} and {_STEADY_BIND}_count > 0)",
     **{
         f"{key}P{rank}Seconds": quantile(rank / 100, metric)

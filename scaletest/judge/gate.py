@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scaletest.judge.measures import Combine, Measure, Source
+from scaletest.judge.measures import Measure, Source
 from scaletest.judge.windows import WindowKind
 from scaletest.model.counting import counted
 from scaletest.model.plan import Cause
 
 Verdict = Literal["pass", "fail", "no-data", "saturated", "skipped"]
-Unit = Literal["s", "Pods", "requests", "machines", "shards", "share", "cores", "times", "1/s", "profiles", "members"]
+Unit = Literal["s", "requests", "machines", "shards", "share", "cores", "times", "1/s", "profiles"]
 # Whose mistake a failure points to. The engine is the shard's.
 Component = Literal["shard", "operator", "pod-controller", "coordinator", "provider", "BigFleet"]
 
@@ -20,7 +20,7 @@ COMPONENTS: dict[str | None, Component] = {
     "coordinator": "coordinator",
     "provider": "provider",
 }
-# A reading of a metric that was not measured (ADR-0017).
+# A reading of a metric that was not measured (BF-0017).
 UNMEASURED_VALUE = -1.0
 
 
@@ -42,7 +42,6 @@ class Gate:
     # Why a strained machine can push a good BigFleet beyond the bar; empty: it cannot.
     strain: str = ""
     window: WindowKind = "soak"
-    combine: Combine = "worst"
     least: bool = False
     # A counter; what it grew by over the window is the number of observations behind the value.
     count: str = ""
@@ -54,16 +53,31 @@ class Gate:
     off: bool = False
     # Why nothing may have been observed; it is skipped then, instead of no-data.
     skip: str = ""
-    # Held bars are the same at every size (ADR-0028); scaled ones grow with the fleet.
+    # Held bars are the same at every size (BF-0028); scaled ones grow with the fleet.
     held: bool = False
+    # Those that may be to blame instead of `component`; the first whose query says so is.
+    suspects: tuple["Suspect", ...] = ()
 
     @property
     def query(self) -> str:
         """With `{w}` in it, if it is a plain query; else the sentence that names its source."""
         return getattr(self.measure, "query", "") or self.measure.text(0)
 
+    def holds(self, value: float) -> bool:
+        return value >= self.bound if self.least else value <= self.bound
+
     def windowed(self, seconds: int) -> str:
         return self.measure.text(seconds)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Another component that is to blame for a gate that fails, if a query says so."""
+
+    component: Component
+    # `{w}` in it is the gate's window; of several results the highest counts.
+    query: str
+    above: float
 
 
 @dataclass(frozen=True)
@@ -148,7 +162,7 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
         return "no-data", f"{counted(seen or 0, 'observation')}, {min_observations} are needed to judge"
     if reading.ceiling is not None and value >= reading.ceiling:
         return "saturated", f"beyond the histogram's last bucket ({reading.ceiling:g})"
-    holds = value >= gate.bound if gate.least else value <= gate.bound
+    holds = gate.holds(value)
     relation = ("≥" if gate.least else "≤") if holds else ("<" if gate.least else ">")
     sentence = f"{value:g} {relation} {gate.bound:g}"
     return ("pass", sentence) if holds else ("fail", f"{sentence}: {reading.detail}" if reading.detail else sentence)

@@ -1,4 +1,4 @@
-"""The gates on BigFleet's own figures: each covers one hop that BigFleet owns (ADR-0054)."""
+"""The gates on BigFleet's own figures: each covers one hop that BigFleet owns (BF-0054)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from scaletest.judge.figures import RECLAIMS, SHORTFALLS, grown, quantile
 from scaletest.judge.gate import Gate
 from scaletest.judge.measures import Noted, Promql, Reclaims
+from scaletest.judge.suspects import CONFIGURERS, SUPPLIERS
 from scaletest.model.plan import Plan
 from scaletest.model.profile import Slo
 
@@ -33,13 +34,13 @@ _SLOWED = "a process that waits for a core is late"
 
 
 def hop_gates(plan: Plan) -> Iterator[Gate]:
-    """In the order of spec/harness.md §6.2."""
+    """In upstream's order (docs/reference/harness.md#gates)."""
     slo, load = plan.profile.slo, plan.profile.load_profile
     yield Gate(
         "loadgenPodsActive",
         "demand alive throughout",
         Promql(f"min_over_time(({_ALIVE} + {_JUST_DELETED})[{{w}}:5s])"),
-        # Of what is asked for in the window: a shed or a step moves the target (spec/harness.md §11.2, 1).
+        # Of what is asked for in the window: a shed or a step moves the target.
         bound=int(LOAD_FRACTION * plan.pods * plan.lowest_level),
         unit="requests",
         component="pod-controller",
@@ -70,6 +71,7 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         quantile(0.99, "bigfleet_shard_configure_phase_seconds", "le, pod", "max"),
         unit="s",
         component="shard",
+        suspects=CONFIGURERS,
         meaning="Machines take too long from Idle to Configured.",
         strain=_SLOWED,
         count="bigfleet_shard_configure_phase_seconds_count",
@@ -85,6 +87,7 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         f"sum({grown(_BOOTSTRAPPED)}) / sum({grown(_BOOTSTRAPS)})",
         unit="share",
         component="shard",
+        suspects=SUPPLIERS,
         meaning="Bootstraps end otherwise than with a Configured machine.",
         strain="a time-out may end a Bootstrap that would have succeeded",
         least=True,
@@ -116,12 +119,12 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         bound=slo.end_to_end_pod_bind_p50_seconds,
         unit="s",
         component="shard",
-        meaning="The usual Pod waits too long for its node: a loose floor (ADR-0054).",
+        meaning="The usual Pod waits too long for its node: a loose floor (BF-0054).",
         strain="kube-scheduler is slow",
         count="bigfleet_scaletest_pod_bind_latency_steady_seconds_count",
         cause="rebinds",
         histogram="bigfleet_scaletest_pod_bind_latency_steady_seconds",
-        skip="CapacityRequests without Pods are never bound (ADR-0017)" if load.mode == "cr" else "",
+        skip="CapacityRequests without Pods are never bound (BF-0017)" if load.mode == "cr" else "",
     )
     yield _latency(
         "shardCycleDurationP99Seconds",
@@ -231,7 +234,7 @@ def _latency(
 
 
 def _shortfall_gates(slo: Slo) -> Iterator[Gate]:
-    """Demand covered by bound capacity (ADR-0045), or, where scarcity is the subject, short as it was meant to be."""
+    """Demand covered by bound capacity (BF-0045), or, where scarcity is the subject, short as it was meant to be."""
     if not slo.expect_standing_shortfall:
         yield Gate(
             "shardShortfalls",

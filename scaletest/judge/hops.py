@@ -1,4 +1,4 @@
-"""One Pod's way, hop by hop (spec/harness.md §4.6), and which hop is broken when nothing arrives.
+"""One Pod's way, hop by hop (docs/reference/harness.md#hops), and which hop is broken when nothing arrives.
 
 Hops stand in the order of cause and effect, which is the order to look in.
 """

@@ -4,11 +4,9 @@ Data only; `readings` asks Prometheus. `{w}` in a query is the window in seconds
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Source = Literal["PromQL", "computed from PromQL", "Kubernetes API"]
-# How the values of several stretches become one.
-Combine = Literal["worst", "sum"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +14,7 @@ class Promql:
     """The one number that a query yields."""
 
     query: str
-    source: Source = "PromQL"
+    source: ClassVar[Source] = "PromQL"
 
     def text(self, seconds: int) -> str:
         return self.query.replace("{w}", f"{seconds}s")
@@ -32,7 +30,7 @@ class WorstMember(Promql):
 
     # Labels that name a member.
     members: tuple[str, ...] = ("cluster", "pod")
-    expects: Literal["clusters", "shards", "nothing"] = "nothing"
+    expects: Literal["clusters", "nothing"] = "nothing"
     # Labels whose value names the component to blame, the first that is one.
     blames: tuple[str, ...] = ()
 
@@ -42,7 +40,7 @@ class Growth:
     """What counters grew by, over all members, added up from samples: rate() invents and hides small counts."""
 
     counter: str
-    source: Source = "computed from PromQL"
+    source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:
         return f"growth of {self.counter} over {seconds}s"
@@ -56,7 +54,7 @@ class Share:
     whole: str
     # The label that both have, after `label_replace`.
     member: str
-    source: Source = "computed from PromQL"
+    source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:
         return f"growth of {self.part} ÷ growth of {self.whole}, by {self.member}, over {seconds}s"
@@ -69,7 +67,7 @@ class LongestGap:
     counter: str
     member: str
     expects: Literal["clusters", "shards"]
-    source: Source = "computed from PromQL"
+    source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:
         return f"longest time without growth of {self.counter}, by {self.member}, over {seconds}s"
@@ -77,13 +75,12 @@ class LongestGap:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A claim, and between what its witness was during the last `behind_seconds`; all three by the same labels."""
+    """A claim, and the lowest and highest that its witness was lately; all three by the same labels."""
 
     claim: str
     lowest: str
     highest: str
     by: tuple[str, ...]
-    behind_seconds: int
     # What a claim may be off besides half a percent: a query, by the same labels or fewer of them; empty: nothing.
     slack: str = ""
 
@@ -98,7 +95,7 @@ class SecondsOutside:
     # What somebody between witness and claim has passed on: if that is right, the blame is further down the way.
     go_between: Envelope | None = None
     blame_beyond: Literal["shard", "operator"] | None = None
-    source: Source = "computed from PromQL"
+    source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:
         parts = [f"{one.claim} within [{one.lowest}, {one.highest}]" for one in self.envelopes]
@@ -110,7 +107,7 @@ class Reclaims:
     """Reclaims, counted from the first quiet moment."""
 
     query: str
-    source: Source = "computed from PromQL"
+    source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:
         return f"growth of {self.query} over {seconds}s, from its first quiet moment on"
@@ -122,7 +119,7 @@ class Recovery:
 
     up: bool
     query: str
-    source: Source = "computed from PromQL"
+    source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:  # noqa: ARG002
         return f"{self.query} in the windows of steps {'upwards' if self.up else 'downwards'}"
@@ -133,7 +130,7 @@ class Noted:
     """What the run itself saw."""
 
     what: str
-    source: Source = "Kubernetes API"
+    source: ClassVar[Source] = "Kubernetes API"
 
     def text(self, seconds: int) -> str:  # noqa: ARG002
         return self.what

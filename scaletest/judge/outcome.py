@@ -1,4 +1,4 @@
-"""What a run ends with: every reason not to pass, and the one exit code that wins (docs/adr/0019)."""
+"""What a run ends with: every reason not to pass, and the one exit code that wins (ADR-19)."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -3,11 +3,12 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scaletest.judge.envelopes import read_envelopes
 from scaletest.judge.figures import INFORMATIONAL
 from scaletest.judge.gaps import longest_gap
-from scaletest.judge.gate import COMPONENTS, UNMEASURED_VALUE, Gate, Reading
+from scaletest.judge.gate import COMPONENTS, UNMEASURED_VALUE, Component, Gate, Reading
 from scaletest.judge.measures import (
     Growth,
     LongestGap,
@@ -33,9 +34,21 @@ _SPELL_SECONDS, _SPELL_STEP_SECONDS, _SPELL_OBSERVATIONS = 300, 60, 100
 async def read_gate(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:
     """What Prometheus says about one gate over its window; what the run saw itself is no matter of Prometheus."""
     try:
-        return await _read(prometheus, gate, plan, soak)
+        reading = await _read(prometheus, gate, plan, soak)
+        if reading.value is None or reading.component or gate.holds(reading.value):
+            return reading
+        return replace(reading, component=await _accused(prometheus, gate, soak))
     except PrometheusUnreachable as error:
         return Reading(None, problem=str(error))
+
+
+async def _accused(prometheus: Prometheus, gate: Gate, soak: SoakWindow) -> Component | None:
+    for suspect in gate.suspects:
+        for stretch in soak.stretches(gate.window):
+            query = suspect.query.replace("{w}", f"{stretch.seconds}s")
+            if any(sample.value > suspect.above for sample in await prometheus.samples(query, stretch.end)):
+                return suspect.component
+    return None
 
 
 async def _read(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:
@@ -123,16 +136,32 @@ async def _worst_spell(prometheus: Prometheus, gate: Gate, start: float, end: fl
     return max(found, key=lambda point: point[1], default=None)
 
 
+async def value_now(prometheus: Prometheus, gate: Gate, seconds: int) -> float | None:
+    """A plain gate while the soak goes on, over the last so many seconds."""
+    if not isinstance(gate.measure, WorstMember):
+        return await prometheus.value(gate.windowed(seconds))
+    members = await _members(prometheus, gate.measure, seconds)
+    return _worst_of(gate, members).value if members else None
+
+
+async def _members(prometheus: Prometheus, measure: WorstMember, seconds: int, at: float | None = None) -> list[Sample]:
+    found = await prometheus.samples(measure.text(seconds), at)
+    return [sample for sample in found if math.isfinite(sample.value)]
+
+
+def _worst_of(gate: Gate, members: Sequence[Sample]) -> Sample:
+    return (min if gate.least else max)(members, key=lambda sample: sample.value)
+
+
 async def _worst_member(
     prometheus: Prometheus, gate: Gate, measure: WorstMember, plan: Plan, stretch: Stretch
 ) -> Reading:
-    found = await prometheus.samples(measure.text(stretch.seconds), stretch.end)
-    known = [sample for sample in found if math.isfinite(sample.value)]
+    known = await _members(prometheus, measure, stretch.seconds, stretch.end)
     if missing := _missing(measure, known, plan):
         return Reading(None, problem=f"there is no value of {missing}")
     if not known:
         return Reading(None)
-    worst = (min if gate.least else max)(known, key=lambda sample: sample.value)
+    worst = _worst_of(gate, known)
     blamed = next(
         (COMPONENTS[name] for label in measure.blames if (name := worst.labels.get(label)) in COMPONENTS), None
     )
@@ -140,7 +169,7 @@ async def _worst_member(
 
 
 def _missing(measure: WorstMember, known: Sequence[Sample], plan: Plan) -> str:
-    expected = {"clusters": _clusters(plan), "shards": _shards(plan), "nothing": []}[measure.expects]
+    expected = _clusters(plan) if measure.expects == "clusters" else []
     here = {sample.labels.get(label) for sample in known for label in measure.members}
     return next((name for name in expected if name not in here), "")
 
@@ -178,7 +207,7 @@ async def _ceiling(prometheus: Prometheus, histogram: str, at: float) -> float |
 
 
 async def read_informational(prometheus: Prometheus, window_seconds: int, at: float) -> dict[str, float]:
-    """The figures that are shown but not judged; −1 where there is none (ADR-0017)."""
+    """The figures that are shown but not judged; −1 where there is none (BF-0017)."""
 
     async def read(query: str) -> float:
         try:

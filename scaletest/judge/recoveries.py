@@ -7,6 +7,7 @@ from scaletest.judge.gate import Reading
 from scaletest.judge.measures import Recovery
 from scaletest.judge.prometheus import Point, Prometheus
 from scaletest.judge.windows import SoakWindow, Stretch
+from scaletest.model.plan import Move
 
 # Before the step; the level to which the fleet has to come back.
 LEVEL_SECONDS = 30
@@ -19,7 +20,6 @@ KEPT_SHARE = 0.5
 async def read_recovery(prometheus: Prometheus, measure: Recovery, soak: SoakWindow) -> Reading:
     """The slowest of the steps upwards, or downwards."""
     slowest: Reading | None = None
-    rises = [move for move in soak.moves if move.up]
     for move in soak.moves:
         if move.up is not measure.up:
             continue
@@ -27,9 +27,7 @@ async def read_recovery(prometheus: Prometheus, measure: Recovery, soak: SoakWin
         if measure.up:
             reading = covered_after(_points(await prometheus.series(measure.query, window.start, window.end)), window)
         else:
-            # Excess is what came with the last step upwards.
-            before = next((rise for rise in reversed(rises) if rise.at_seconds < move.at_seconds), move)
-            step = soak.start + before.at_seconds
+            step = rise_before(soak, move)
             earlier = _points(await prometheus.series(measure.query, step - LEVEL_SECONDS, step))
             later = _points(await prometheus.series(measure.query, window.start, window.end))
             reading = returned_after(earlier, later, window)
@@ -38,6 +36,12 @@ async def read_recovery(prometheus: Prometheus, measure: Recovery, soak: SoakWin
         if slowest.value is None:
             break
     return slowest or Reading(None)
+
+
+def rise_before(soak: SoakWindow, fall: Move) -> float:
+    """When the step upwards began that a step downwards ends: excess is what came with it."""
+    rises = [move for move in soak.moves if move.up and move.at_seconds < fall.at_seconds]
+    return soak.start + (rises[-1] if rises else fall).at_seconds
 
 
 def _points(found: Sequence[tuple[object, Sequence[Point]]]) -> list[Point]:

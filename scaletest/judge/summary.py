@@ -126,7 +126,7 @@ class SummaryGate(Document):
     reason: str
     """The verdict in words."""
     held: bool
-    """The same bar at every size (ADR-0028)."""
+    """The same bar at every size (BF-0028)."""
     strainable: bool = False
     """Whether a strained machine can cause a failure of it."""
     at: tuple[float, float] | None = None
@@ -223,7 +223,7 @@ class Summary(Document):
     windows: SummaryWindows
     """When the figures are from."""
     metrics: dict[str, float]
-    """Every figure by name; −1 was not measured (ADR-0017)."""
+    """Every figure by name; −1 was not measured (BF-0017)."""
     gates: tuple[SummaryGate, ...]
     """The judged gates."""
     gate_samples: tuple[SummarySample, ...]

@@ -1,7 +1,8 @@
-"""Rung 0.5: can the seeded machines ever satisfy the demand? Arithmetic by matching shape (spec/harness.md §10).
+"""Rung 0.5: can the seeded machines ever satisfy the demand? Arithmetic by matching shape.
 
 A necessary condition: what fails here fails in every run, however long; what passes may still fail. For every set of
-archetypes, all machines that could serve one of them must cover what they ask for together.
+archetypes, all machines that could serve one of them must cover what they ask for together
+(docs/reference/harness.md#validation-ladder).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,7 @@
-"""The catalog of archetypes: what kinds of workloads a run asks for, in which mix (spec/harness.md §4.2)."""
+"""The catalog of archetypes: what kinds of workloads a run asks for, in which mix.
+
+See docs/reference/harness.md#catalogs.
+"""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-# Parts of a context's name that give a paid cloud away: the runbook's, plus Scaleway's.
+# Parts of a context's name that give a paid cloud away: upstream's runbook has them, plus Scaleway's.
 _CLOUD_NAMES = ("eks", "aws", "gke", "gcp", "aks", "azure", "scw", "scaleway", "kapsule")
 
 TargetKind = Literal["embedded", "cloud", "kind", "unknown"]

@@ -1,4 +1,7 @@
-"""What drawn workloads need in machines, as the engine counts: one machine serves one need (spec/engine.md §3.9)."""
+"""What drawn workloads need in machines, as the engine counts: one machine serves one need.
+
+See docs/reference/engine.md#credit.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +61,7 @@ class Demand:
 
 
 def needs_of(draw: Draw, density: int) -> list[DrawnNeed]:
-    """The needs of one cluster: workloads that differ in nothing but size and name aggregate (ADR-0027, ADR-0041)."""
+    """The needs of one cluster: workloads that differ in nothing but size and name aggregate (BF-0027, BF-0041)."""
     needs: list[DrawnNeed] = []
     for index, archetype in enumerate(draw.archetypes):
         rows = np.flatnonzero(draw.archetype == index)

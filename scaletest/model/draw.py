@@ -1,4 +1,6 @@
-"""The demand draw: one deterministic function of (seed, cluster ordinal, catalog), shared by all (design.md §4).
+"""The demand draw: one deterministic function of (seed, cluster ordinal, catalog), shared by all.
+
+See docs/reference/harness.md#draw.
 
 The load-driver creates what is drawn, the plan seeds machines for it, preflight checks it: they cannot drift apart.
 Columns instead of objects, because a plan of 5,000,000 Pods draws 240,000 workloads before anyone has waited a second.

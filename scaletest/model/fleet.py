@@ -1,6 +1,7 @@
-"""The machines that exist before the first Pod: seeded for the demand that will really be drawn (design.md §4).
+"""The machines that exist before the first Pod: seeded for the demand that will really be drawn.
 
 The result is neutral (kinds, counts, states, clusters); the fake provider reads it and knows nothing of the harness.
+Why it is so: docs/reference/harness.md#seeding.
 """
 
 import random
@@ -20,7 +21,7 @@ from scaletest.model.sizing import allocate_machines, exact, largest_remainder, 
 
 RACKS_PER_ZONE = 10
 ARCHETYPE_LABEL = "scaletest.bigfleet/archetype"
-# A Pod count that never binds before cpu and memory do (spec/harness.md §4.4).
+# A Pod count that never binds before cpu and memory do (docs/reference/harness.md#seeding).
 _PODS_PER_MACHINE_LIMIT = "1100"
 
 

@@ -1,6 +1,6 @@
 """What a run is predicted to take from its hosts: memory, and the writes that do no work.
 
-Measured on the embedded host (docs/adr/0009); rounded up, because a prediction that is too small helps nobody.
+Measured on the embedded host (ADR-9); rounded up, because a prediction that is too small helps nobody.
 """
 
 from dataclasses import dataclass

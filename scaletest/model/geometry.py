@@ -1,4 +1,7 @@
-"""How many clusters, hosts and shards a profile needs on a substrate, and what that costs (spec/harness.md §2.4)."""
+"""How many clusters, hosts and shards a profile needs on a substrate, and what that costs.
+
+See docs/reference/harness.md#geometry.
+"""
 
 import math
 from dataclasses import dataclass
@@ -40,7 +43,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Cost:
-    """The prices: of the soak alone (the runbook's), of the whole run, and of the longest that the run may become."""
+    """The prices: of the soak alone (upstream's), of the whole run, and of the longest that the run may become."""
 
     soak_usd: float
     run_usd: float

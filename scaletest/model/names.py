@@ -1,4 +1,7 @@
-"""What things of a run are called on its cluster, unless somebody says otherwise (spec/harness.md, Appendix B)."""
+"""What things of a run are called on its cluster, unless somebody says otherwise.
+
+See docs/reference/harness.md#names-and-ports.
+"""
 
 RELEASE = "scaletest"
 NAMESPACE = "bigfleet-scaletest"
@@ -6,7 +9,7 @@ NAMESPACE = "bigfleet-scaletest"
 # Where a coordinator answers bigfleetctl.
 COORDINATOR_PORT = 7790
 PROMETHEUS_POD = "prometheus-0"
-# Of the chart; the sidecar that hands its snapshots out is one port further (ADR 2).
+# Of the chart; the sidecar that hands its snapshots out is one port further (ADR-2).
 PROMETHEUS_PORT = 9090
 SNAPSHOTS_PORT = PROMETHEUS_PORT + 1
 # Where the fake provider hands its ledger out.

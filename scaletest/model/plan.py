@@ -19,26 +19,26 @@ from scaletest.model.profile import Burst, Profile
 from scaletest.model.sizing import SeedSizes, mean_workload, seed_sizes
 from scaletest.model.substrate import Host, Substrate
 
-# Settling may take the fill at this rate, and never less than the floor (spec/harness.md §5.4).
+# Settling may take the fill at this rate, and never less than the floor (docs/reference/harness.md#settle-budget).
 _FILL_PODS_PER_SEC = 750
 _RAMP_FLOOR_SECONDS = 15 * 60
 # What one cluster's apiserver takes up besides its other work.
 _CREATE_PODS_PER_SEC = 100
-# The window of the gates' queries: two scrapes, or there is no growth to see; and the reference's longest (§6.1), for a
-# profile that moves demand without saying what is expected of it.
+# The window of the gates' queries: two scrapes, or there is no growth to see; and upstream's longest, for a profile
+# that moves demand without saying what is expected of it (docs/reference/harness.md#windows).
 _SHORTEST_WINDOW_SECONDS, _QUIET_WINDOW_SECONDS = 10, 300
 INSTALL_SECONDS = 20 * 60
 EVIDENCE_SECONDS = 7 * 60
 TEARDOWN_SECONDS = 5 * 60
 # A plan of more draws these and stretches the counts; the run itself draws them all.
 _DRAWN_CLUSTERS_MAX, _DRAWN_WORKLOADS_MAX = 400, 600_000
-# Beyond these nobody has hosts, or a control plane that holds (spec/harness.md §2.4 ends at 20,000 and 25,000).
+# Beyond these nobody has hosts, or a control plane that holds; the ladder ends at 20,000 and 25,000.
 _MOST_CLUSTERS, _MOST_PODS_PER_CLUSTER = 100_000, 1_000_000
 # At least one cycle, roll-up and report in so long (chart/values.yaml, bigfleet/shard/options.py).
 _CYCLE_SECONDS, _ROLLUP_SECONDS, _REPORT_SECONDS = 10, 10, 5
 # Each replaced machine is announced at least as Registered and as Ready.
 _STATES_PER_REPLACEMENT = 2
-# Steady state is three quiet polls, ten seconds apart, after the last Pod was bound (ADR-0045).
+# Steady state is three quiet polls, ten seconds apart, after the last Pod was bound (BF-0045).
 _QUIET_SECONDS = 40
 _UPLOAD_SECONDS, _REMOVE_SECONDS = 5, 20
 # Certificates live for a day and are renewed after two thirds of it (bigfleet/security).
@@ -330,7 +330,7 @@ class Plan:
 
     @property
     def _prometheus_resources(self) -> dict[str, Any]:
-        """As the runbook has them, and more where the series of very many clusters need it."""
+        """As upstream's runbook has them, and more where the series of very many clusters need it."""
         many = self.geometry.kwok_clusters >= _MANY_CLUSTERS
         floor, ceiling = (16, 32) if many else (4, 12)
         series = math.ceil(self.geometry.kwok_clusters * _SERIES_PER_CLUSTER * _BYTES_PER_SERIES / 2**30)

@@ -1,4 +1,7 @@
-"""A profile: how much demand, how it moves, which faults, which bars it must hold (spec/harness.md §2.1)."""
+"""A profile: how much demand, how it moves, which faults, which bars it must hold.
+
+See docs/reference/harness.md#profile.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +24,7 @@ MOST_MACHINES = 100_000_000
 # JSON and Helm carry whole numbers exactly up to here; a larger seed would be another one in the pods.
 MOST_SEED = 2**53 - 1
 SeedNumber = Annotated[int, Field(ge=0, le=MOST_SEED)]
-# What the priority classes of the shortfall metrics are called (spec/harness.md §4.2).
+# What the priority classes of the shortfall metrics are called (docs/reference/harness.md#priority-classes).
 PRIORITY_CLASSES = {"batch": 100, "service": 1000, "critical": 1_000_000}
 # One percent a day of the machines that serve a cluster (the chart's default upstream).
 DEFAULT_FAILURE_RATE_PER_SEC = 1.16e-7
@@ -220,7 +223,7 @@ class LoadShape(Document):
     open_loop_demand_multiplier: Annotated[float, Field(ge=0, le=100)] = 1.0
     """Above 1: so many times the target is asked for; the surplus never binds."""
     anchors: bool = False
-    """Force-bind one Pod of a gang so that the others can follow (ADR-0025); a speed aid, not a need."""
+    """Force-bind one Pod of a gang so that the others can follow (BF-0025); a speed aid, not a need."""
     seed: SeedNumber = 1
     """Repeats the demand draw, the churn and the losses; `--seed` overrides it."""
 
@@ -246,7 +249,7 @@ class RunnerAction(Document):
 
 
 class Checkpoint(Document):
-    """What must be true by a moment of settling; a run that misses it is given up (spec/harness.md §5.5)."""
+    """What must be true by a moment of settling; a run that misses it is given up."""
 
     at_seconds: Seconds
     """Since settling began."""
@@ -290,7 +293,7 @@ class Slo(Document):
     operator_node_state_update_p99_seconds: Seconds | None = 1.5
     """From the shard's word to the UpcomingNode; `null`: not gated."""
     end_to_end_pod_bind_p50_seconds: Seconds = 10.0
-    """A loose floor under the usual way of a Pod, not the release gate (ADR-0054)."""
+    """A loose floor under the usual way of a Pod, not the release gate (BF-0054)."""
     shard_cycle_duration_p99_seconds: Seconds = 5.0
     """One decision cycle."""
     operator_rollup_p99_seconds: Seconds = 1.0
@@ -304,7 +307,7 @@ class Slo(Document):
     min_observations: Annotated[int, Field(ge=1, le=1_000_000)] = 10
     """Fewer observations than this are no data."""
     internal_binding_latency_p99_seconds: Seconds | None = None
-    """Of old profiles; parsed, never gated (ADR-0054)."""
+    """Of old profiles; parsed, never gated (BF-0054)."""
     expect_preemptions: bool = False
     """The run must preempt at least once."""
     expect_standing_shortfall: bool = False

@@ -1,4 +1,6 @@
-"""What a catalog is expected to need: effective machines, gang floors, seed sizes (spec/harness.md §2.4, ADR-0044).
+"""What a catalog is expected to need: effective machines, gang floors, seed sizes.
+
+docs/reference/harness.md#catalog-arithmetic has the formulas.
 
 Exact rational arithmetic: a rounding error here would seed one machine too few. The draw (draw.py) is what is really
 asked for; these formulas predict it.
@@ -13,7 +15,7 @@ from typing import TypeVar
 from scaletest.model.catalog import STATEFUL, Archetype
 from scaletest.model.profile import Seed
 
-# (weight, smallest, largest): most services are small, a few are very large (spec/harness.md §4.1).
+# (weight, smallest, largest): most services are small, a few are very large (docs/reference/harness.md#service-sizes).
 REPLICAS = ((55, 1, 5), (30, 6, 25), (12, 26, 100), (3, 101, 400))
 STATEFUL_CAP = 25
 

@@ -1,4 +1,4 @@
-"""A substrate: what the hosts are, what fits on one, and what it costs (spec/harness.md §2.2)."""
+"""A substrate: what the hosts are, what fits on one, and what it costs (docs/reference/harness.md#substrate)."""
 
 from typing import Annotated, Literal, Self
 

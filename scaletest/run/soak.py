@@ -1,7 +1,6 @@
 """Holds the load for the soak while churn and losses go on, and samples the gates on the way."""
 
 import asyncio
-import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError
 from scaletest.judge.facts import SoakSample
-from scaletest.judge.gate import Gate, Reading, judge
+from scaletest.judge.gate import Reading, judge
 from scaletest.judge.gates import (
     FAIL_FAST_AFTER_SECONDS,
     FAIL_FAST_KEYS,
@@ -19,10 +18,9 @@ from scaletest.judge.gates import (
     reclaim_gate,
 )
 from scaletest.judge.judging import Soaked
-from scaletest.judge.measures import WorstMember
 from scaletest.judge.pressure import PressureSample, pressed_minutes, read_pressure, worst_percent
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.judge.readings import read_gate
+from scaletest.judge.readings import read_gate, value_now
 from scaletest.judge.reclaims import read_reclaims
 from scaletest.judge.strain import Seen
 from scaletest.judge.windows import SoakWindow, soak_window
@@ -126,7 +124,7 @@ class Soak:
         seconds = max(_TICK_SECONDS * 2, min(self._plan.window_seconds, int(now - start)))
         counted_from = start + self._plan.reclaims_count_after_seconds
         try:
-            values = await asyncio.gather(*(self._value(gate, seconds) for gate in self._gates))
+            values = await asyncio.gather(*(value_now(self._prometheus, gate, seconds) for gate in self._gates))
             fleet = await look_at_fleet(self._prometheus)
         except PrometheusUnreachable as error:
             self._journal.say("soak", str(error))
@@ -147,13 +145,6 @@ class Soak:
             fleet=fleet,
             **({} if pressure is None else {"cpuPressurePercent": round(pressure, 1)}),
         )
-
-    async def _value(self, gate: Gate, seconds: int) -> float | None:
-        query = gate.windowed(seconds)
-        if not isinstance(gate.measure, WorstMember):
-            return await self._prometheus.value(query)
-        members = [sample.value for sample in await self._prometheus.samples(query) if math.isfinite(sample.value)]
-        return (min if gate.least else max)(members, default=None)
 
 
 def soak_figures(fleet: dict[str, Any], target: int) -> str:

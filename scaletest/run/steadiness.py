@@ -1,4 +1,7 @@
-"""Steady state as ADR-0045 defines it: demand is covered by bound capacity, and nothing moves any more."""
+"""Steady state as BF-0045 defines it: demand is covered by bound capacity, and nothing moves any more.
+
+docs/reference/harness.md#steady-state has the conditions.
+"""
 
 from collections import deque
 from collections.abc import Iterator
@@ -34,7 +37,7 @@ class Poll:
     shortfalls: float | None = None
     acquisitions: float | None = None
     reclaims: float | None = None
-    # Conditions of the harness, not of ADR-0045: seeded machines whose node has not reported yet, and clusters whose
+    # Conditions of the harness, not of BF-0045: seeded machines whose node has not reported yet, and clusters whose
     # load-driver has not asked for everything or not bound what it must.
     waiting: float | None = None
     unfilled: float | None = None
@@ -47,7 +50,7 @@ class Unmet:
 
     what: str
     look_at: str
-    # Of the harness, rather than of ADR-0045.
+    # Of the harness, rather than of BF-0045.
     harness: bool = False
 
 
@@ -82,13 +85,16 @@ class Steadiness:
 
     @property
     def unmet(self) -> list[Unmet]:
-        """What keeps the last poll from being steady, in the order of cause and effect (spec, Appendix C)."""
+        """What keeps the last poll from being steady, in the order of cause and effect.
+
+        See docs/reference/harness.md#reading-a-bad-run.
+        """
         if not self._polls:
             return [Unmet("no poll was made", "the host's API and Prometheus")]
         return [*self._missing(self._polls[-1]), *self._moving()]
 
     def why_not(self) -> str:
-        """The first condition that does not hold, in one sentence (spec/harness.md §5.3)."""
+        """The first condition that does not hold, in one sentence."""
         return self.unmet[0].what if self.unmet else f"quiet for {self.quiet} of {QUIET_POLLS} polls only"
 
     def _moving(self) -> Iterator[Unmet]:

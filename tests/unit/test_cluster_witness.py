@@ -215,6 +215,25 @@ def test_a_cordoned_node_is_one_that_went_and_one_that_comes_back_counts_once(wo
     assert world["uncovered{cpu}"] == 2
 
 
+def test_what_replaces_a_node_that_went_counts_in_its_place(world: World) -> None:
+    """Else a fleet that loses machines all the time would look larger than it is, by all that it has lost lately."""
+    lost = [node(f"fake-{number}", cpu=2) for number in range(2)]
+    for one in lost:
+        world.witness.on_node(None, one)
+    for number in range(3):
+        world.witness.on_pod(None, pod(f"p{number}"))
+    assert world["uncovered{cpu}"] == 2, "three Pods on two Nodes"
+    for one in lost:
+        world.witness.on_node(one, None)
+    world.witness.on_node(None, node("fake-larger", cpu=4))
+    assert world["uncovered{cpu}"] == 0, "another size replaces neither"
+    world.witness.on_node(None, node("fake-new", cpu=2))
+    assert world["uncovered{cpu}"] == 0
+    world.witness.on_pod(None, pod("p3"))
+    world.witness.on_pod(None, pod("p4"))
+    assert world["uncovered{cpu}"] == 2, "five Pods on 4 + 2, and on the 2 that went and are not replaced"
+
+
 def test_nodes_that_are_no_machines_cover_nothing(world: World) -> None:
     world.witness.on_node(None, node("scaletest-canary"))
     assert world["allocatable{cpu,highest}"] == 0

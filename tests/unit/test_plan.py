@@ -137,7 +137,7 @@ def test_seeded_machines_carry_the_stamps_of_the_needs_that_the_operator_will_re
         stamped = {group.owner for group in fleet_of(plan) if group.cluster == f"kwok-cluster-{ordinal}"}
         assert stamped == reported
         gangs = {workload.group for workload in draw.workloads() if workload.group}
-        # The group as roll-ups have it: topology key, NUL, selector (spec/engine.md §3.2).
+        # The group as roll-ups have it: topology key, NUL, selector.
         assert {group.partition("=")[2].rstrip(",;") for _, group in stamped if group} == gangs
     assert all(group.owner == fleets.NOBODY for group in fleet_of(plan) if not group.cluster)
 
@@ -228,7 +228,7 @@ def test_of_very_many_clusters_the_first_ones_tell_how_many_take_part_in_a_burst
 def test_the_plan_tells_people_the_essentials() -> None:
     plan = smoke_plan()
     text = "\n".join(plan_lines(plan))
-    seeded = f"{plan.seeded['configured']} configured, {plan.seeded['idle']} idle, {plan.seeded['speculative']} spec"
+    seeded = f"{plan.seeded['configured']} configured, {plan.seeded['idle']} idle, {plan.seeded['speculative']:,} spec"
     for essential in (
         "2 clusters × 40 Pods",
         seeded,

@@ -58,8 +58,8 @@ def test_machines_of_another_shape_do_not_help() -> None:
 
 
 def test_losses_count_because_a_lost_machine_does_not_come_back() -> None:
-    refuse_the_impossible(changed(smoke_plan(), 180))
-    assert "can never satisfy" in refusal(changed(smoke_plan(), 3600)).message
+    refuse_the_impossible(changed(smoke_plan(), 3600))
+    assert "can never satisfy" in refusal(changed(smoke_plan(), 7200)).message
 
 
 def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:

@@ -104,6 +104,15 @@ class TestDemand:
         world.refresh()
         assert set(world.demand().values()) == {0.0}
 
+    async def test_comes_with_the_age_of_blobs_that_its_operator_owes(self, world: World) -> None:
+        world.fleet.replace_needs("c", [need({"cpu": 1_000})])
+        world.refresh()
+        await world.claims.refresh(world.inventory, {"c": 7.5, "unknown": 9.0})
+        assert world.value("cluster_unanswered_seconds", cluster="c") == 7.5
+        await world.claims.refresh(world.inventory, {})
+        assert world.value("cluster_unanswered_seconds", cluster="c") == 0
+        assert world.value("cluster_unanswered_seconds", cluster="unknown") is None
+
     def test_is_looked_at_again_only_where_it_changed(self, world: World) -> None:
         for cluster in ("c", "d"):
             world.fleet.replace_needs(cluster, [need({"cpu": 1_000}, cluster=cluster)])
@@ -244,5 +253,5 @@ class TestCounters:
 async def test_many_clusters_are_all_looked_at(world: World) -> None:
     for number in range(3 * claims._BATCH + 1):
         world.fleet.replace_needs(f"c{number}", [need({"cpu": 1_000}, cluster=f"c{number}")])
-    await world.claims.refresh(world.inventory)
+    await world.claims.refresh(world.inventory, {})
     assert all(world.demand(f"c{number}") for number in range(3 * claims._BATCH + 1))

@@ -88,6 +88,19 @@ async def test_only_impatient_questions_end_with_a_long_absence() -> None:
     assert questions.operator_came("a") == {}
 
 
+async def test_a_blob_that_is_owed_has_an_age_and_a_drain_that_may_take_its_time_has_none() -> None:
+    questions = Questions(reconnect_seconds=60)
+    with (
+        questions.ask("a", "blob", lambda: frame("blob"), patient=False),
+        questions.ask("b", "drain", lambda: frame("drain"), patient=True),
+    ):
+        await asyncio.sleep(0.02)
+        assert questions.unanswered_seconds().keys() == {"a"}
+        assert questions.unanswered_seconds()["a"] >= 0.02
+        questions.answer("a", "blob", b"data")
+        assert questions.unanswered_seconds() == {}
+
+
 async def test_an_operator_that_comes_back_in_time_is_asked_again_and_nothing_is_given_up() -> None:
     questions = Questions(reconnect_seconds=0.05)
     with questions.ask("a", "blob", lambda: frame("blob"), patient=False) as blob:

@@ -13,7 +13,7 @@ from scaletest.model.draw import Workload
 
 # Machines of BigFleet's; the canary's Node is none.
 NODE_PREFIX = "fake-"
-# So long the Pods of a lost machine live on (docs/adr/0025), and its replacement may take.
+# So long the Pods of a lost machine live on (ADR-25), and its replacement may take.
 KEPT_SECONDS = 30.0
 
 
@@ -69,8 +69,15 @@ class Offer:
             self._add(old, -1)
             self._gone[old["name"]] = (self._clock(), self._offered(old))
         if new and new["ready"]:
-            self._gone.pop(new["name"], None)
+            self._replaced(new)
             self._add(new, 1)
+
+    def _replaced(self, node: Object) -> None:
+        """A Node that is back, or one as large as the Node that went first, counts in its place and not beside it."""
+        offered = self._offered(node)
+        same = (name for name, (_, gone) in self._gone.items() if gone == offered)
+        if (name := node["name"] if node["name"] in self._gone else next(same, None)) is not None:
+            del self._gone[name]
 
     def _add(self, node: Object, number: int) -> None:
         offered = self._offered(node)

@@ -37,7 +37,7 @@ class Acknowledgements:
 class Pairs:
     """Each living Pod has exactly one request, and each request one living Pod; they find each other by the Pod's uid.
 
-    A Pod's life ends with its deletion timestamp (docs/adr/0007): from then on its request is one without a Pod.
+    A Pod's life ends with its deletion timestamp (ADR-7): from then on its request is one without a Pod.
     """
 
     def __init__(self, expected: Expected, clock: Callable[[], float]) -> None:

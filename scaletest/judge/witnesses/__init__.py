@@ -1,4 +1,4 @@
-"""The gates that hold what BigFleet says of itself against somebody else's word (docs/adr/0035).
+"""The gates that hold what BigFleet says of itself against somebody else's word (ADR-35).
 
 Three ledgers are not BigFleet's: the load's (what was drawn, and which Pods live), the clusters' own objects, and the
 provider's (calls, losses, nodes). Every figure here is per cluster or shard, over the whole soak; the worst member is

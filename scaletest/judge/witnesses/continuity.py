@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from scaletest.judge.gate import Gate
 from scaletest.judge.measures import LongestGap, Share, WorstMember
+from scaletest.judge.suspects import NEVER_SENT
 from scaletest.judge.witnesses.queries import WAITS_FOR_A_CORE, by_cluster
 from scaletest.model.plan import Plan
 
@@ -45,6 +46,7 @@ def continuity_gates(plan: Plan) -> Iterator[Gate]:
         bound=_GAP_SECONDS,
         unit="s",
         component="coordinator",
+        suspects=(NEVER_SENT,),
         meaning="No report of a shard was taken in for this long.",
         claim="reports go on",
         witness="the count of reports that the coordinators took, by scrape",

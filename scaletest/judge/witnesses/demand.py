@@ -14,8 +14,8 @@ from scaletest.judge.witnesses.queries import (
 )
 from scaletest.model.plan import Plan
 
-# Three roll-up intervals: what the engine holds may be as old as that.
-_DEMAND_BEHIND_SECONDS = 30
+# Two roll-up intervals and a scrape: what the engine holds may be as old as that.
+_DEMAND_BEHIND_SECONDS = 25
 # A Pod and its request are written by two programs, one after the other.
 _UNPAIRED_SECONDS = 15
 _DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
@@ -23,7 +23,7 @@ _DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
 
 def demand_gates(plan: Plan) -> Iterator[Gate]:
     slo, without_pods = plan.profile.slo, plan.profile.load_profile.mode == "cr"
-    skip = "CapacityRequests exist without Pods here (ADR-0017)" if without_pods else ""
+    skip = "CapacityRequests exist without Pods here (BF-0017)" if without_pods else ""
     yield Gate(
         "podsWithoutRequestSeconds",
         "Pods without a request",
@@ -103,5 +103,4 @@ def _demand_of(claim: str) -> Envelope:
         highest=f"max by ({by}) ({by_cluster(edge_of('demand', 'max', 'highest', _DEMAND_BEHIND_SECONDS))})",
         slack=f"max by ({by}) ({by_cluster(f'last_over_time({WITNESS}largest_pod[1m])')})",
         by=_DEMAND_LABELS,
-        behind_seconds=_DEMAND_BEHIND_SECONDS,
     )

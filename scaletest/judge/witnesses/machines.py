@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from scaletest.judge.figures import MACHINES_HELD, quantile
 from scaletest.judge.gate import Component, Gate
 from scaletest.judge.measures import Envelope, Promql, SecondsOutside, WorstMember
+from scaletest.judge.suspects import BLOB_SECONDS, CALL_SECONDS, NEVER_ANNOUNCED, SUPPLIERS, TOLD_LATE
 from scaletest.judge.witnesses.queries import (
     LEDGER,
     OUTSIDE_SECONDS,
@@ -25,7 +26,6 @@ _REPLACED_SECONDS = 30
 _UNREPLACED_SECONDS = 45
 _COVERED_SECONDS = 30
 _WAITING_SECONDS = 45
-_CALL_SECONDS = 60
 # More machines than the draw needs, at most: what two losses ripple into, and what a reclaim waits for.
 _HELD_SHARE, _HELD_MORE = 1.05, 2
 
@@ -45,6 +45,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=OUTSIDE_SECONDS,
         unit="s",
         component="shard",
+        suspects=(TOLD_LATE,),
         meaning="The shard counts more or fewer machines than are in service, or of another shape or price.",
         claim="the shard's inventory, by cluster",
         witness="the provider's ledger: machines whose Node is Ready, with the shapes of the fleet file",
@@ -57,6 +58,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=_REPLACED_SECONDS,
         unit="s",
         component="shard",
+        suspects=SUPPLIERS,
         meaning="From the loss of a machine to another machine's Ready Node it takes too long.",
         claim="losses are noticed and replaced",
         witness="the provider's ledger: strike, and the next Node of the cluster that is Ready",
@@ -76,6 +78,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=_UNREPLACED_SECONDS,
         unit="s",
         component="shard",
+        suspects=SUPPLIERS,
         meaning="A machine was lost this long ago, and no other one has come for it.",
         claim="losses are noticed and replaced",
         witness="the provider's ledger",
@@ -89,16 +92,29 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=_WAITING_SECONDS,
         unit="s",
         component="operator",
+        suspects=(NEVER_ANNOUNCED,),
         meaning="A machine was configured, and its Node does not come: it was not announced.",
         claim="every Bootstrap is announced as an UpcomingNode",
         witness="the provider's ledger: Configure carried out, and no Ready Node",
         strain=WAITS_FOR_A_CORE,
     )
     yield Gate(
+        "blobUnansweredSeconds",
+        "bootstrap blob not sent",
+        WorstMember("max by (cluster) (max_over_time(bigfleet_shard_cluster_unanswered_seconds[{w}]))"),
+        bound=BLOB_SECONDS,
+        unit="s",
+        component="operator",
+        meaning="The shard asked an operator for the text that makes a machine a node, and has no answer.",
+        claim="the operator answers",
+        witness="the shard's open questions",
+        strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
         "callUnfinishedSeconds",
         "call to the provider unfinished",
         WorstMember(f"max by (call) (max_over_time({LEDGER}oldest_seconds[{{w}}]))", members=("call",)),
-        bound=_CALL_SECONDS,
+        bound=CALL_SECONDS,
         unit="s",
         component="provider",
         meaning="The provider accepted a call, and its end was never told.",
@@ -111,7 +127,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "Configured before Ready",
         "configured_before_ready",
         "provider",
-        "The provider called a machine Configured before its Node was Ready (ADR-0056).",
+        "The provider called a machine Configured before its Node was Ready (BF-0056).",
         "Configured means joined and Ready",
         "the order of the two events, per machine",
     )
@@ -182,6 +198,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=_COVERED_SECONDS,
         unit="s",
         component="shard",
+        suspects=SUPPLIERS,
         meaning="The Ready Nodes of a cluster are smaller than what its Pods ask for, for this long.",
         claim="standing shortfalls: none",
         witness="allocatable of Ready Nodes, and what was lost within 30 s, against the living Pods",
@@ -195,6 +212,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=2 * _COVERED_SECONDS,
         unit="s",
         component="shard",
+        suspects=SUPPLIERS,
         meaning="A Pod waits for this long, and no Ready Node matches its selector, domain and size.",
         claim="standing shortfalls: none",
         witness="the waiting Pods and the Ready Nodes of the cluster",
@@ -230,7 +248,6 @@ def _agreement(claim: str, witness: str, by: tuple[str, ...], slack: str = "") -
         lowest=f"sum by ({labels}) ({edge_of(witness, 'min', 'lowest', behind, LEDGER)})",
         highest=f"sum by ({labels}) ({edge_of(witness, 'max', 'highest', behind, LEDGER)})",
         by=by,
-        behind_seconds=behind,
         slack=slack,
     )
 

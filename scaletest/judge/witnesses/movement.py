@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from scaletest.judge.figures import MACHINES_HELD
 from scaletest.judge.gate import Gate
 from scaletest.judge.measures import Growth, Recovery
+from scaletest.judge.suspects import NOT_CARRIED_OUT, SUPPLIERS
 from scaletest.judge.witnesses.queries import LEDGER, WAITS_FOR_A_CORE, WITNESS
 from scaletest.model.plan import Plan
 
@@ -22,7 +23,6 @@ def movement_gates(plan: Plan) -> Iterator[Gate]:
         claim="Reclaims and Preempts that the shard counts",
         witness="the provider's ledger: Drains accepted",
         window="steady",
-        combine="sum",
         skip="this profile is about taking machines away" if slo.expect_preemptions else "",
     )
     yield Gate(
@@ -36,7 +36,6 @@ def movement_gates(plan: Plan) -> Iterator[Gate]:
         claim="idle machines are kept for a while",
         witness="the provider's ledger: Deletes accepted",
         window="steady",
-        combine="sum",
     )
     if not slo.expect_preemptions:
         yield Gate(
@@ -47,7 +46,6 @@ def movement_gates(plan: Plan) -> Iterator[Gate]:
             unit="machines",
             component="shard",
             meaning="Machines are taken from lower priorities although nothing is short.",
-            combine="sum",
         )
     if any(move.up for move in plan.moves):
         yield Gate(
@@ -57,6 +55,7 @@ def movement_gates(plan: Plan) -> Iterator[Gate]:
             bound=max(move.within_seconds for move in plan.moves if move.up),
             unit="s",
             component="shard",
+            suspects=SUPPLIERS,
             meaning="New demand waits too long for Ready Nodes.",
             claim="demand is covered",
             witness="allocatable of Ready Nodes against the living Pods, in the step's own window",
@@ -70,12 +69,12 @@ def movement_gates(plan: Plan) -> Iterator[Gate]:
             bound=1,
             unit="machines",
             component="shard",
+            suspects=(NOT_CARRIED_OUT,),
             meaning="No machine is taken away although fewer are asked for; that losses shrink the fleet is no merit.",
             claim="excess is reclaimed",
             witness="the provider's ledger: Drains accepted, in the shed's own window",
             strain=WAITS_FOR_A_CORE,
             window="sheds",
-            combine="sum",
             least=True,
         )
         yield Gate(

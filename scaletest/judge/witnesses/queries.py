@@ -30,4 +30,4 @@ def edge_of(metric: str, extreme: str, edge: str, seconds: int, prefix: str = WI
 
 def without_pods(plan: Plan) -> str:
     without = plan.profile.load_profile.mode == "cr"
-    return "CapacityRequests exist without Pods here (ADR-0017)" if without else ""
+    return "CapacityRequests exist without Pods here (BF-0017)" if without else ""

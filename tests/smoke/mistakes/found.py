@@ -183,7 +183,7 @@ _OPERATOR = [
                 outbox.put(OperatorMessage(bootstrap_response=bootstrap.respond(request)))
 """,
         ),
-        gates=f"bootstrapSuccessRatio {_LOSSES}",
+        gates=f"blobUnansweredSeconds bootstrapSuccessRatio uncoveredSeconds {_LOSSES}",
         seconds=150,
     ),
     mistaken(

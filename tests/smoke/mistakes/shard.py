@@ -168,7 +168,7 @@ SHARD: list[Entry] = [
         "shard",
         Mistake("shard/execute.py", "asyncio.Semaphore(concurrency)", "asyncio.Semaphore(min(concurrency, 64))"),
         Mistake("shard/execute.py", "            self._slots.release()\n", "            pass\n"),
-        gates=_LOSSES,
+        gates=f"{_LOSSES} uncoveredSeconds",
         seconds=150,
     ),
     mistaken(
