@@ -1,7 +1,7 @@
 """How strained the machine was during the soak, and when.
 
 Strain alone makes nothing void: a pass on a busy machine is as good as any. It explains a bar that was missed, if
-strain can cause that at all, and if the machine was strained when it was missed (docs/adr/0019).
+strain can cause that at all, and if the machine was strained when it was missed (ADR-19).
 """
 
 import asyncio
@@ -65,6 +65,11 @@ class ScrapeIntervals:
 
     def seconds(self, job: str) -> int:
         return self.control_plane if job == "control-plane" else self.bigfleet
+
+    @property
+    def timeout_seconds(self) -> int:
+        """After which Prometheus gives a scrape of any job up (chart/templates/prometheus.yaml)."""
+        return self.bigfleet
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,9 @@ from scaletest.run.settle import Settle
 from scaletest.run.soak import Soak
 from scaletest.run.stage import Stage, StageOptions
 
+# Until Prometheus has stored a scrape that has ended.
+_STORING_SECONDS = 1
+
 
 class Pages(Protocol):
     """What a run shows to people and to CI systems. The run says when; how it looks is decided elsewhere (`report`)."""
@@ -205,7 +208,11 @@ class Run:
                 await keep_logs(api, self._options.output / "logs", journal)
 
     async def _judge(self, prometheus: Prometheus, soaked: Soaked) -> None:
-        judgement = await judge_soak(self._plan, prometheus, soaked, ScrapeIntervals.of(self._stage.values))
+        intervals = ScrapeIntervals.of(self._stage.values)
+        # A scrape carries the time at which it began. Gates that are read before the last one is stored would miss it,
+        # and `check` would find other figures in the snapshot.
+        await asyncio.sleep(max(0.0, soaked.window.end + intervals.timeout_seconds + _STORING_SECONDS - time.time()))
+        judgement = await judge_soak(self._plan, prometheus, soaked, intervals)
         for record in judgement.gates:
             self._journal.say("gate", f"{record.title}: {record.verdict}, {record.reason}", **record.document())
         for check in judgement.checks:

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import yaml
-
-from scaletest.model.reading import PROFILES
 from tests.integration.stage_cli import Command, Runner
+from tests.smoke.profiles import write_profile
 from tests.smoke.runs import shared_machine
 
 _PROFILE = {
@@ -33,11 +31,7 @@ _PROFILE = {
 
 
 def quick_profile(directory: Path) -> Path:
-    (directory / "archetypes").mkdir(exist_ok=True)
-    (directory / "archetypes" / "smoke.yaml").write_text((PROFILES / "archetypes" / "smoke.yaml").read_text())
-    path = directory / "quick.yaml"
-    path.write_text(yaml.safe_dump(_PROFILE))
-    return path
+    return write_profile(directory, "quick", _PROFILE)
 
 
 async def start_quick_run(runner: Runner, *arguments: str) -> Command:

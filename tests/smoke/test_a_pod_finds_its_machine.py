@@ -14,6 +14,7 @@ from bigfleet.kube.resources import DEPLOYMENTS, NODES, PODS
 from scaletest.cluster.manifests import GROUP_LABEL
 from scaletest.model.fleet import ARCHETYPE_LABEL
 from tests.smoke.fleet import PROVIDER, SHARD, Fleet
+from tests.smoke.profiles import like_smoke, write_profile
 from tests.smoke.stage import Stage
 from tests.smoke.workloads import (
     NAMESPACE,
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.smoke
 
 PODS_PER_CLUSTER = 16
 # A draw in which both clusters have Pods of every archetype: a gang, a hard spread, a plain service.
-DRAW = ("--profile", "smoke", "--pods", str(2 * PODS_PER_CLUSTER), "--seed", "24")
+DRAW = ("--pods", str(2 * PODS_PER_CLUSTER), "--seed", "24")
 # Shorter than the shard's own (30 and 10 s): a due reclaim comes sooner, and a wrong one more easily.
 RECLAIM_AFTER_SECONDS, CYCLE_SECONDS = 5, 2
 SETTINGS = (
@@ -45,11 +46,13 @@ SETTINGS = (
 LARGE = "c6i.2xlarge"
 # The priority of `api`: kube-scheduler lets neither push the other out.
 AS_API = 1000
-# One machine of 2 cores. The racks below have one each, and nobody in them: the draw is served by others.
+# As many machines as can be bought for each that is needed: so few that some racks have one of a kind only.
+SPECULATIVE_MULTIPLIER = 3
+# One machine of 2 cores. The racks below have one each, and the draw's Pods are on others.
 SMALL = "m6i.xlarge"
 SCARCE_RACK = "zone-c-rack-6"
 SHARED_RACKS = ("zone-a-rack-5", "zone-a-rack-6")
-# What the gap between these two priorities leaves a victim (spec/engine.md §3.4).
+# What the gap between these two priorities leaves a victim (docs/reference/engine.md#victims).
 LOW, HIGH = 100, 1_000_000
 GRACE_SECONDS = 10
 # Within which Pods of a lost machine must be bound again: Kubernetes' own garbage collector takes 40 to 60 of them.
@@ -61,9 +64,12 @@ CONFIGURED = provider_pb2.CONFIGURED
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    profile = like_smoke()
+    profile["seed"]["speculativeMultiplier"] = SPECULATIVE_MULTIPLIER
+    path = write_profile(tmp_path_factory.mktemp("profiles"), "scarce", profile)
     stage = Stage(tmp_path_factory.mktemp("demand"))
     try:
-        asyncio.run(stage.up(*DRAW, *SETTINGS))
+        asyncio.run(stage.up("--profile", str(path), *DRAW, *SETTINGS))
         yield Fleet(stage)
     finally:
         stage.down()

@@ -8,10 +8,9 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-import yaml
 
-from scaletest.model.reading import PROFILES
 from scaletest.toolchain import ensure
+from tests.smoke.profiles import like_smoke, write_profile
 from tests.smoke.runs import FinishedRun, LiveRun, command, run
 
 Meddle = Callable[[LiveRun], Awaitable[None]]
@@ -73,17 +72,13 @@ BREAKS: dict[str, tuple[list[str], Meddle | None, str]] = {
 def small_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Smoke with one cluster, sixteen Pods and little patience."""
     directory = tmp_path_factory.mktemp("profiles")
-    (directory / "archetypes").mkdir()
-    (directory / "archetypes" / "smoke.yaml").write_text((PROFILES / "archetypes" / "smoke.yaml").read_text())
-    profile = yaml.safe_load((PROFILES / "smoke.yaml").read_text())
+    profile = like_smoke()
     profile |= {"scale": {"machines": 4, "density": 4}, "topology": {"kwokClusters": 1}, "rampBudget": "45s"}
     # A run of this size could be judged at all: enough is observed, and enough machines are there to lose.
     profile["shard"]["failureRatePerSec"] = 0.05
     profile["seed"]["speculativeMultiplier"] = 12
     profile["loadProfile"] |= {"churnPerMinute": 1.0, "soakSeconds": 120}
-    path = directory / "broken.yaml"
-    path.write_text(yaml.safe_dump(profile))
-    return path
+    return write_profile(directory, "broken", profile)
 
 
 INTERRUPTED = "interrupted"

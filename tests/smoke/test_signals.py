@@ -13,7 +13,7 @@ from tests.smoke.quick import start_quick_run
 
 pytestmark = [pytest.mark.smoke, pytest.mark.long]
 
-# As design.md §6 has them, where something is started; before that there is the plan on the screen.
+# The steps that start something (docs/reference/harness.md#results-folder), and before them the plan on the screen.
 PHASES = ("plan", "host", "install", "settle", "soak", "evidence", "teardown")
 _WITH_SUMMARY = PHASES[1:]
 _WITH_PROMETHEUS = PHASES[3:]
