@@ -1,7 +1,7 @@
 """`make prevalidate`: rungs 0.5, 1 and 2 of the validation ladder, everything that can be said before a cluster starts.
 
 Rung 0.5 is the preflight of what ships, rung 1 the closed loop in virtual time, rung 2 the decision cycle against its
-baseline (spec/harness.md §10). One line for each check; ends with 1 if any fails.
+baseline (docs/reference/harness.md#validation-ladder). One line for each check; ends with 1 if any fails.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""gRPC health beside its HTTP twins: alive with the process, SERVING once a leader is seen (spec/engine.md §1.3)."""
+"""gRPC health beside its HTTP twins: alive with the process, SERVING once a leader is seen.
+
+See docs/reference/wire.md#health.
+"""
 
 import asyncio
 from collections.abc import Callable

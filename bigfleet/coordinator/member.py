@@ -101,7 +101,7 @@ def etcd_arguments(options: MemberOptions, joining: Sequence[Member] = ()) -> li
         "initial-cluster": ",".join(f"{name}={url}" for name, url in members.items()),
         "initial-cluster-state": "existing" if joining else "new",
         "initial-cluster-token": CLUSTER_TOKEN,
-        # A leader's death is noticed in half a second; the members are neighbours (design.md §4).
+        # A leader's death is noticed in half a second; the members are neighbours.
         "heartbeat-interval": "50",
         "election-timeout": "500",
         "auto-compaction-mode": "revision",

@@ -68,7 +68,7 @@ async def find_a_way_in(options: MemberOptions, coordinators: Sequence[str], sta
         if all(states.get(peer) in ("empty", "founding") for peer in peers):
             break
         if attempt % _RETRIES_BETWEEN_WORDS == 0:
-            # A group that lost most of its members at once needs a person: docs/adr/0016.
+            # A group that lost most of its members at once needs a person: ADR-16.
             log.info("waiting for a leader to let us in, or for every peer to be as empty", peers=states)
         attempt += 1
         await asyncio.sleep(_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""The coordinator's series (spec/engine.md §7), all present from the start."""
+"""The coordinator's series (docs/reference/engine.md#metrics), all present from the start."""
 
 import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge

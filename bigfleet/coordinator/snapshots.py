@@ -41,7 +41,7 @@ def meta_of(status: MemberStatus, now_unix_ns: int) -> bytes:
 
 
 async def chunks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of at most 1 MiB, fit for the wire (spec/engine.md §2.4)."""
+    """The same bytes in pieces of at most 1 MiB, fit for the wire (docs/reference/wire.md#coordinator)."""
     held = bytearray()
     async for piece in pieces:
         held += piece

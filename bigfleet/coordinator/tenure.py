@@ -12,7 +12,7 @@ from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.coordinator.store import Claim, Refusal, Store
 
-# What a report may carry (spec/engine.md §2.4); a shard that sends more gets no more of our memory.
+# What a report may carry (docs/reference/wire.md#coordinator); a shard that sends more gets no more of our memory.
 _MAX_SHORTFALLS = 100
 _OUTCOMES = {number: name for name, number in pb.InstructAck.Outcome.items()}
 
@@ -183,7 +183,7 @@ class Tenure:
 
 
 def _bare(shortfall: pb.Shortfall) -> pb.Shortfall:
-    """A shortfall without its requirements, which the leader does not keep (spec/engine.md §2.4)."""
+    """A shortfall without its requirements, which the leader does not keep (docs/reference/wire.md#coordinator)."""
     kept = pb.Shortfall()
     kept.CopyFrom(shortfall)
     kept.ClearField("requirements")

@@ -1,4 +1,7 @@
-"""Machines: their states, legal edges, invariants, and what a need may ask of them (spec/engine.md §3.5)."""
+"""Machines: their states, legal edges, invariants, and what a need may ask of them.
+
+See docs/reference/engine.md#machine-states.
+"""
 
 import math
 from dataclasses import dataclass, field

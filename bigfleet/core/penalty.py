@@ -1,4 +1,7 @@
-"""Penalty buckets: dollars rounded up to powers of two, so that similar demands aggregate (spec/engine.md §2.1)."""
+"""Penalty buckets: dollars rounded up to powers of two, so that similar demands aggregate.
+
+See docs/reference/engine.md#penalty-buckets.
+"""
 
 import math
 
@@ -43,7 +46,9 @@ LABELS = tuple(map(label, ALL_BUCKETS))
 
 
 def effective_cost(price_per_hour: float, interruption_probability: float, penalty_dollars: float) -> float:
-    """What a machine costs to someone who loses `penalty_dollars` at each interruption (spec/engine.md §3.4).
+    """What a machine costs to someone who loses `penalty_dollars` at each interruption.
+
+    See docs/reference/engine.md#cost-and-order.
 
     A machine that is never interrupted costs its price, however large the penalty (0 × infinity is 0 here).
     """

@@ -1,4 +1,4 @@
-"""What a need asks of each machine, and whether a machine has it (spec/engine.md §3.2, §3.3)."""
+"""What a need asks of each machine, and whether a machine has it (docs/reference/engine.md#matching)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Profile:
-    """The kind of demand: what aggregates together. Resources are not part of it (design.md §4)."""
+    """The kind of demand: what aggregates together. Resources are not part of it (BF-0027)."""
 
     requirements: tuple[Requirement, ...]
     spread: tuple[Spread, ...]
@@ -100,7 +100,7 @@ class Profile:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The wire's identity of this profile (spec/engine.md §3.2)."""
+        """The wire's identity of this profile (docs/reference/engine.md#fingerprint)."""
         reqs = ";".join(f"{r.key}:{int(r.operator)}:{','.join(r.values)}" for r in self.requirements)
         spread = ";".join(f"{s.topology_key}:{s.max_skew}:{int(s.when)}" for s in self.spread)
         return (

@@ -1,4 +1,7 @@
-"""Victims: how good a machine is to take from lower-priority work, and how long it may take to leave (spec §3.4)."""
+"""Victims: how good a machine is to take from lower-priority work, and how long it may take to leave.
+
+See docs/reference/engine.md#victims.
+"""
 
 # Every victim is taken to drain for as long, so that term of the score decides nothing today.
 _ASSUMED_DRAIN_SECONDS = 30.0

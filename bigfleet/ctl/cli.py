@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 _FORMATS = ("table", "json", "yaml", "name")
-# list- commands as the reference names them, and as `get` takes them.
+# list- commands as upstream names them, and as `get` takes them.
 _LISTINGS = {
     "shards": ("shards", "the registered shards"),
     "domain-assignments": ("domains", "which shard owns which topology domain"),

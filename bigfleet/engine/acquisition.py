@@ -1,4 +1,7 @@
-"""Acquisition: free machines for what credit left short, in order of precedence (spec/engine.md §3.9)."""
+"""Acquisition: free machines for what credit left short, in order of precedence.
+
+See docs/reference/engine.md#acquisition.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +54,7 @@ class Short:
         return np.asarray((self.missing > 0).any(axis=1), np.uint8)
 
     def hopeless(self, fleet: Fleet) -> Longs:
-        """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do (spec/engine.md §3.9)."""
+        """Gangs that are unsatisfied, acquired nothing, and have no domain that could ever do."""
         return np.flatnonzero(
             (fleet.profiles.same_keys[self.profiles] >= 0)
             & (self.unmet() > 0)
@@ -143,7 +146,7 @@ def _gather(fleet: Fleet, credits: Credits) -> Short:
 def _balances(
     credits: Credits, terms: Terms, clusters: Ints, rows: Ints, profiles: Ints, fleet: Fleet
 ) -> tuple[Longs, Longs]:
-    """Where each spread row's machines are already (ADR 3)."""
+    """Where each spread row's machines are already (ADR-3)."""
     balance_of = np.full(len(rows), -1, np.int64)
     parts: list[Longs] = []
     used = 0
@@ -166,7 +169,7 @@ def _balances(
 
 
 def _lean_domains(fleet: Fleet, credits: Credits, short: Short, creating: Ints) -> Flags:
-    """The domains for which rows that are met take a machine each: flags beside the balances (ADR 26).
+    """The domains for which rows that are met take a machine each: flags beside the balances (ADR-26).
 
     None while something is being created for the row: that may be what it lacks.
     """

@@ -1,4 +1,7 @@
-"""One cluster's needs in columns, and how they are arranged once it is known which gangs fold (spec/engine.md §3.8)."""
+"""One cluster's needs in columns, and how they are arranged once it is known which gangs fold.
+
+See docs/reference/engine.md#folding.
+"""
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence

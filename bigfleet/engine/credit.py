@@ -27,7 +27,7 @@ class Credited:
     domains: Ints
     satisfiable: Flags
     parked: Flags
-    # Row, term and value of each domain that has less than it must, though its row is met (ADR 26).
+    # Row, term and value of each domain that has less than it must, though its row is met (ADR-26).
     lean: Ints
     # The rows that are short, or have lean domains.
     short: Ints
@@ -128,7 +128,7 @@ class Credits:
         return found
 
     def _arrange(self, due: set[int]) -> dict[int, Arrangement]:
-        """The needs of these clusters after folding (spec/engine.md §3.8)."""
+        """The needs of these clusters after folding (docs/reference/engine.md#folding)."""
         fleet = self._fleet
         blocks = {cluster: fleet.blocks[cluster] for cluster in due}
         folding = sorted(cluster for cluster, block in blocks.items() if len(block.class_profiles))

@@ -12,7 +12,7 @@ from bigfleet.core.vectors import Vector
 
 
 class ActionKind(StrEnum):
-    """Values are the audit log's and the metrics' spelling (spec/engine.md §3.5)."""
+    """Values are the audit log's and the metrics' spelling (docs/reference/engine.md#actions)."""
 
     BOOTSTRAP = "Bootstrap"
     PROVISION = "Provision"
@@ -39,7 +39,7 @@ class Action:
 
 
 class UnmetReason(IntEnum):
-    """Why a need is not satisfied. Numbers are the wire's (spec/engine.md §2.5)."""
+    """Why a need is not satisfied. Numbers are the wire's (docs/reference/wire.md#need-views)."""
 
     UNSPECIFIED = 0  # satisfied
     PRIORITY_STARVED = 1
@@ -50,7 +50,10 @@ class UnmetReason(IntEnum):
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Demand of one profile that neither acquisition nor preemption could meet (spec/engine.md §3.12)."""
+    """Demand of one profile that neither acquisition nor preemption could meet.
+
+    See docs/reference/engine.md#shortfalls.
+    """
 
     fingerprint: str
     profile: Profile
@@ -61,7 +64,7 @@ class Shortfall:
 
 @dataclass(frozen=True)
 class NeedView:
-    """What one cycle made of one need, after folding (spec/engine.md §2.5)."""
+    """What one cycle made of one need, after folding (docs/reference/wire.md#need-views)."""
 
     need: Need
     # Whether Phase 1 covered the whole aggregate, machines acquired in this cycle included.
@@ -84,7 +87,7 @@ class NeedView:
 
 @dataclass(frozen=True)
 class CapacityHint:
-    """What a cluster could still get for one profile (spec/engine.md §3.16). The shard suppresses repeats."""
+    """What a cluster could still get for one profile (docs/reference/engine.md#hints). The shard suppresses repeats."""
 
     cluster: str
     profile: Profile
@@ -122,7 +125,7 @@ class EngineOptions:
 
     # Reclaims per cluster and cycle, as a part of its Configured machines (at least 1 machine); 0 = no cap.
     reclaim_cap_fraction: float = 0.05
-    # Seconds for which a machine must have been excess before it is reclaimed; 0 = at once (spec/engine.md §3.11).
+    # Seconds for which a machine must have been excess before it is reclaimed; 0 = at once (ADR-20).
     reclaim_after_seconds: float = 0.0
     # Seconds an unclaimed Idle machine is kept before it is deleted; a type that is absent is kept for ever.
     idle_hold_seconds: Mapping[CapacityType, float] = field(default_factory=_default_holds)

@@ -8,7 +8,7 @@ import numpy as np
 from bigfleet.core.vectors import ReadVector, Vector
 from bigfleet.engine.growing import Longs
 
-# Amounts beyond this many units are taken for this many (ADR 15): sums of them saturate here too.
+# Amounts beyond this many units are taken for this many (ADR-15): sums of them saturate here too.
 SATURATED = 2**62
 
 

@@ -1,4 +1,4 @@
-"""The decision engine: inventory and demand in, decisions out (spec/engine.md §3.7)."""
+"""The decision engine: inventory and demand in, decisions out (docs/reference/engine.md#cycle)."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ class Engine:
         return kernels().compiled
 
     def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
-        """One cycle over a fleet that nobody changes meanwhile (spec/engine.md §3.7 steps 2 to 4).
+        """One cycle over a fleet that nobody changes meanwhile (docs/reference/engine.md#cycle, steps 2 and 3).
 
         `now` and the fleet's idle stamps are in seconds of one clock. `lap` hears of each phase's end: snapread,
         phase1, phase2, phase3, emit.

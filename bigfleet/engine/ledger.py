@@ -1,4 +1,7 @@
-"""The shortfall ledger: demand that can't be met, per fingerprint, and for how long (spec/engine.md §3.12)."""
+"""The shortfall ledger: demand that can't be met, per fingerprint, and for how long.
+
+See docs/reference/engine.md#shortfalls.
+"""
 
 from collections.abc import Mapping
 
@@ -20,7 +23,7 @@ class ShortfallLedger:
     def record(self, fleet: Fleet, short: Short, preemption: Preemption) -> list[Shortfall]:
         """This cycle's shortfalls: deficits of a fingerprint add up, its age grows by one; the others are forgotten.
 
-        Sorted by priority, then older first (spec/engine.md §3.12).
+        Sorted by priority, then older first.
         """
         unresolved = np.flatnonzero((preemption.deficits > 0).any(axis=1))
         ages: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Parking: a gang that can't be placed stops holding a domain's free machines (spec/engine.md §3.9, ADR-0042)."""
+"""Parking: a gang that can't be placed stops holding a domain's free machines (docs/reference/engine.md#parking)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -20,7 +20,7 @@ class Parking:
         self.restamped: set[str] = set()
 
     def is_parked(self, cycles: int) -> bool:
-        """Hopeless for long, except in cycles in which the gang probes (spec/engine.md §3.9)."""
+        """Hopeless for long, except in cycles in which the gang probes."""
         return cycles >= self._park_after_cycles and cycles % self._probe_every != 0
 
     def is_probing(self, cycles: int) -> bool:
@@ -40,7 +40,7 @@ class Parking:
                     yield row
 
     def count(self, hopeless: Iterable[tuple[str, tuple[str, str]]]) -> None:
-        """Count this cycle; a gang that is placed, that acquires or that has gone starts anew (spec/engine.md §3.9)."""
+        """Count this cycle; a gang that is placed, that acquires or that has gone starts anew."""
         before = self.waits
         counted: dict[str, dict[tuple[str, str], int]] = {}
         for cluster, gang in hopeless:

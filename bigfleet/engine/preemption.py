@@ -1,4 +1,7 @@
-"""Phase 2: preemption, where a need takes machines from work of strictly lower priority (spec/engine.md §3.10)."""
+"""Phase 2: preemption, where a need takes machines from work of strictly lower priority.
+
+See docs/reference/engine.md#preemption.
+"""
 
 from dataclasses import dataclass
 
@@ -29,7 +32,7 @@ class Preemption:
 
 
 def preempt(fleet: Fleet, credits: Credits, short: Short, parking: Parking) -> Preemption:
-    """Find victims for every row that Phase 1 left short, the most important first (spec/engine.md §3.10)."""
+    """Find victims for every row that Phase 1 left short, the most important first."""
     deficits = short.missing.copy()
     some = np.zeros(len(short), np.uint8)
     nobody = np.zeros(0, np.int32)
@@ -40,9 +43,9 @@ def preempt(fleet: Fleet, credits: Credits, short: Short, parking: Parking) -> P
 
 
 def _may_preempt(fleet: Fleet, short: Short, parking: Parking) -> Flags:
-    """Parked gangs and gangs without a domain take nothing from others (spec/engine.md §3.10).
+    """Parked gangs and gangs without a domain take nothing from others.
 
-    Nor does a gang whose probe finds nothing: it is parked again before it could use what it frees (ADR 6).
+    Nor does a gang whose probe finds nothing: it is parked again before it could use what it frees (ADR-6).
     """
     homeless = (fleet.profiles.same_keys[short.profiles] >= 0) & (short.domains < 0)
     may: Flags = ((short.unmet() > 0) & (short.parked == 0) & ~homeless).astype(np.uint8)
@@ -112,7 +115,7 @@ def _configured(fleet: Fleet, credits: Credits) -> tuple[Ints, Longs]:
 
 
 def _ranked(fleet: Fleet, priority: int, machines: Ints) -> Longs:
-    """The machines of lower priority, the best victim first: by score, then id (spec/engine.md §3.4)."""
+    """The machines of lower priority, the best victim first: by score, then id (docs/reference/engine.md#victims)."""
     scores = np.array([-victim_score(priority, *terms) for terms in fleet.terms])
     lower = np.array([terms[0] < priority for terms in fleet.terms], np.bool_)
     terms = fleet.terms_of[machines]

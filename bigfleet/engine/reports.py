@@ -1,4 +1,4 @@
-"""What a cycle tells about needs and free capacity, made when someone asks (spec/engine.md §2.5, §3.16)."""
+"""What a cycle tells about needs and free capacity, made when someone asks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from bigfleet.engine.preemption import Preemption
 
 
 class Views:
-    """One row per need, in order of precedence (spec/engine.md §2.5). Holds the outcome, which never changes."""
+    """One row per need, in order of precedence (docs/reference/wire.md#need-views). Holds the outcome."""
 
     def __init__(
         self, fleet: Fleet, credits: Credits, short: Short, preemption: Preemption, parking: Parking,
@@ -97,7 +97,7 @@ class Views:
         )
 
     def _reason(self, is_gang: bool, number: int) -> UnmetReason:
-        """The first that applies: topology, supply, preemption, priority (spec/engine.md §2.5)."""
+        """The first that applies: topology, supply, preemption, priority (docs/reference/wire.md#need-views)."""
         short = self._short
         if is_gang and (short.parked[number] or short.domains[number] < 0 or not short.satisfiable[number]):
             return UnmetReason.TOPOLOGY_UNSATISFIABLE
@@ -117,7 +117,10 @@ class _Offer(NamedTuple):
 
 
 class Hints:
-    """For each cluster and profile that it demands, what was free at the start of the cycle (spec/engine.md §3.16)."""
+    """For each cluster and profile that it demands, what was free at the start of the cycle.
+
+    See docs/reference/engine.md#hints.
+    """
 
     def __init__(self, fleet: Fleet, credits: Credits) -> None:
         self._fleet = fleet

@@ -1,4 +1,7 @@
-"""Phase 3: take excess machines from clusters, and release free ones after a hold (spec/engine.md §3.11)."""
+"""Phase 3: take excess machines from clusters, and release free ones after a hold.
+
+See docs/reference/engine.md#reclaim.
+"""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +38,7 @@ class Shrinking:
         return bool(self._since)
 
     def reclaims(self, fleet: Fleet, credits: Credits, preempted: Flags, now: float) -> Reclaims:
-        """Excess machines, cluster by cluster (spec/engine.md §3.11, §3.18).
+        """Excess machines, cluster by cluster, as far as the cap allows (docs/reference/engine.md#rails).
 
         A cluster that has not sent a roll-up has no credit, so nothing is taken from it (first-roll-up gate).
         """
@@ -61,7 +64,10 @@ class Shrinking:
 
 
 def reclaim_cap(configured: int, fraction: float) -> int:
-    """The most machines that one cluster may lose in one cycle: at least one (spec/engine.md §3.4); 0 = no cap."""
+    """The most machines that one cluster may lose in one cycle: at least one; 0 = no cap.
+
+    See docs/reference/engine.md#rails.
+    """
     return max(1, math.floor(fraction * configured)) if fraction > 0 else configured
 
 

@@ -1,4 +1,4 @@
-"""Keeps one CapacityRequest for every Pod that is alive, bound or not (ADR-0039)."""
+"""Keeps one CapacityRequest for every Pod that is alive, bound or not (BF-0039)."""
 
 from bigfleet.podcontroller.process import PodControllerOptions, serve
 

@@ -77,7 +77,7 @@ class Pod(Subset):
     @property
     def ended(self) -> bool:
         """It asks for nothing any more. One that is being deleted has a successor with a request of its own
-        (docs/adr/0007)."""
+        (ADR-7)."""
         return self.metadata.deletion_timestamp is not None or self.status.phase in ("Succeeded", "Failed")
 
 

@@ -1,4 +1,7 @@
-"""The CapacityRequest of a Pod, and what of the Pod could not be put into it (spec/engine.md §5.2). Pure."""
+"""The CapacityRequest of a Pod, and what of the Pod could not be put into it. Pure.
+
+docs/reference/engine.md#pod-controller says where each field comes from.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

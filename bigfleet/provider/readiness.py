@@ -1,4 +1,4 @@
-"""Phone home: which machines' nodes are Ready, as each cluster reports it (ADR-0056)."""
+"""Phone home: which machines' nodes are Ready, as each cluster reports it (BF-0056)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable

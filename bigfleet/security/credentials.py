@@ -16,7 +16,7 @@ from bigfleet.security.identity import Identity, InvalidIdentity
 
 Role = Literal["shard", "provider", "coordinator"]
 
-# gRPC's default of 4 MiB silently froze large roll-ups (spec/engine.md §1.1).
+# gRPC's default of 4 MiB silently froze large roll-ups (docs/reference/wire.md#message-size).
 _MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 _KEEPALIVE_MS = 20_000
 _LAST_PORT = 65_535

@@ -1,4 +1,7 @@
-"""One cluster in virtual time: controllers and their Pods, a scheduler, an operator (spec/harness.md Appendix A)."""
+"""One cluster in virtual time: controllers and their Pods, a scheduler, an operator.
+
+See docs/reference/harness.md#closed-loop.
+"""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -25,7 +28,7 @@ class ClusterModel:
 
     # Off: an evicted Pod never comes back.
     controller_managed: bool = True
-    # Off: only pending Pods have a CapacityRequest, so a bound Pod's machine looks unused (before ADR-0039).
+    # Off: only pending Pods have a CapacityRequest, so a bound Pod's machine looks unused (before BF-0039).
     request_per_pod: bool = True
     # Seconds from the end of a Pod to its replacement's request.
     recreate_seconds: float = 0.0
@@ -110,7 +113,7 @@ class Cluster:
             self._changed()
 
     def rollup(self) -> list[Need]:
-        """The whole demand, one need for each profile and gang (spec/engine.md §3.2)."""
+        """The whole demand, one need for each profile and gang (docs/reference/engine.md#from-pod-to-need)."""
         if self._rollup is None:
             rows: dict[tuple[str, str], Need] = {}
             for controller in self.controllers.values():

@@ -1,4 +1,7 @@
-"""The six scripted scenarios of spec/engine.md §8: one synchronous step per cycle, an instant provider, no rails."""
+"""The six scripted scenarios: one synchronous step per cycle, an instant provider, no rails.
+
+docs/reference/engine.md#scenarios has their figures.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

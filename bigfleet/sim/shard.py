@@ -37,7 +37,7 @@ class ShardModel:
     cycle_seconds: float = 10.0
     # Cycles by the timer only, and the provider is seen only then: one synchronous step per cycle (Appendix A).
     lockstep: bool = False
-    # Off: the historic engine, which did not see what it had already ordered (before ADR-0052).
+    # Off: the historic engine, which did not see what it had already ordered (before BF-0052).
     credits_creating: bool = True
     # Off: the kill switch or a dry run; everything is decided and nothing done.
     acts: bool = True
@@ -89,7 +89,7 @@ class Shard:
         self._plan(self._timeline.now)
 
     def restart(self) -> None:
-        """Die and come back: nothing is known but what the provider lists (spec/engine.md §14)."""
+        """Die and come back: nothing is known but what the provider lists (docs/reference/engine.md#failures)."""
         self.reconcile()
         self._attempts.clear()
         self._accepted.clear()

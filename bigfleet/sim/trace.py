@@ -1,4 +1,4 @@
-"""The trace of a run: one JSON object on a line for everything that happened (spec/engine.md §8)."""
+"""The trace of a run: one JSON object on a line for everything that happened (docs/reference/engine.md#scenarios)."""
 
 import json
 from collections import Counter

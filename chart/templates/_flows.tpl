@@ -1,5 +1,5 @@
 {{/*
-Who may open a connection to whom (design.md §2); everything else in the namespace is denied. Replies need no rule, and
+Who may open a connection to whom (ADR-13); everything else in the namespace is denied. Replies need no rule, and
 neither does a pod that talks to itself.
 */}}
 {{- define "flows" -}}

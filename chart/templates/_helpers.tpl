@@ -99,7 +99,7 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{/* Enrolment: an init container shows the pod's token to the issuer and gets the pod's own certificate (design.md §8). */}}
+{{/* Enrolment: an init container shows the pod's token to the issuer and gets the pod's own certificate (docs/architecture.md#who-may-talk-to-whom). */}}
 {{- define "enroll" -}}
 - name: enroll
   {{- include "image" (dict "root" . "of" "bigfleet") | nindent 2 }}

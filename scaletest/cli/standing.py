@@ -38,7 +38,7 @@ def _metrics(one: "Standing") -> Iterator[tuple[str, str]]:
 
 
 def _bigfleet(one: "Standing") -> Iterator[tuple[str, str]]:
-    """Every process listens on its pod's address alone (ADR 14), which is this machine's on the embedded host only."""
+    """Every process listens on its pod's address alone (ADR-14), which is this machine's on the embedded host only."""
     ctl, identity = command("bigfleetctl"), _identity(one)
     if coordinators := one.coordinators():
         where = f"BIGFLEET_COORDINATOR={','.join(coordinators)} BIGFLEET_TLS_DIR={identity}"

@@ -27,7 +27,7 @@ from scaletest.model.plan import Plan
 UID = "bigfleet-scaletest"
 _DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
 _WIDTH = 24
-# Where upstream's dashboard had a panel for the same thing, its number is kept (spec/harness.md §8.1).
+# Where upstream's dashboard had a panel for the same thing, its number is kept (docs/reference/harness.md#dashboard).
 _STAT_IDS = {
     "endToEndPodBindP50Seconds": 101,
     "shardCycleDurationP99Seconds": 102,
@@ -220,7 +220,7 @@ def _behind(gates: Iterable[Gate]) -> Iterator[Panel]:
     )
     yield Panel(6, "Cycle p99 by phase", {"{{phase}}": CYCLE_P99_BY_PHASE}, unit="s")
     fan_out = {rank: INFORMATIONAL[f"shardProvisioningLatency{rank.upper()}Seconds"] for rank in ("p50", "p99")}
-    note = "Per cluster and fingerprint; saturates at steady demand. Never a gate (ADR-0017)."
+    note = "Per cluster and fingerprint; saturates at steady demand. Never a gate (BF-0017)."
     yield Panel(9, "Provisioning latency (diagnostic)", fan_out, unit="s", description=note)
     yield Panel(202, "Machines by state", {"{{state}}": MACHINES_BY_STATE})
     pods = {"created": "loadgenPodsCreatedPerSec", "bound": "loadgenPodsBoundPerSec"}

@@ -1,4 +1,7 @@
-"""Guards over other people's money: what a kube context is, and when a run needs a yes (spec/harness.md §1.2)."""
+"""Guards over other people's money: what a kube context is, and when a run needs a yes.
+
+See docs/reference/harness.md#cost-guard.
+"""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

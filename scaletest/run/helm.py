@@ -1,6 +1,6 @@
 """Helm through pyhelm3, with a Command that execs instead of going through a shell.
 
-pyhelm3's own `Command.run` cannot be cancelled cleanly and logs its arguments (design.md §4, Dependencies).
+pyhelm3's own `Command.run` cannot be cancelled cleanly and logs its arguments (docs/reference/harness.md#helm).
 """
 
 import asyncio

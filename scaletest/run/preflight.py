@@ -1,4 +1,4 @@
-"""What can be said against a plan before anything is started: refusals, and warnings (rung 0.5, docs/adr/0010)."""
+"""What can be said against a plan before anything is started: refusals, and warnings (rung 0.5, ADR-10)."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +16,7 @@ from scaletest.model.profile import PRIORITY_CLASSES
 from scaletest.model.sizing import allocate_machines, largest_remainder
 from scaletest.run.guard import Caps, beyond_caps
 
-# A partition is held this long (spec/harness.md §7).
+# A partition is held this long (docs/reference/harness.md#faults).
 _PARTITION_SECONDS = 60
 
 
@@ -108,7 +108,7 @@ def _faults_that_miss(plan: Plan) -> Iterator[UsageError]:
 
 
 def _blind(plan: Plan) -> Iterator[UsageError]:
-    """Gates that would end in no-data, because the window brings too few observations (design.md §4)."""
+    """Gates that would end in no-data, because the window brings too few observations."""
     least = plan.profile.slo.min_observations
     told: set[str] = set()
     for gate in all_gates(plan):

@@ -1,4 +1,4 @@
-"""Waits for the steady state of ADR-0045; gives up at the budget, at a plateau, or at the profile's checkpoint."""
+"""Waits for the steady state of BF-0045; gives up at the budget, at a plateau, or at the profile's checkpoint."""
 
 import asyncio
 from typing import Any
@@ -56,7 +56,7 @@ class Settle:
             await asyncio.sleep(next_poll - loop.time())
 
     async def _give_up(self, why: str, state: Steadiness) -> None:
-        """Say what is missing, which hop starved, and what to look at (spec/harness.md, Appendix C)."""
+        """Say what is missing, which hop starved, and what to look at (docs/reference/harness.md#reading-a-bad-run)."""
         hops = hops_of(self._plan.profile.load_profile.mode)
         broken = await diagnose(self._prometheus, hops) or await attribute(self._prometheus, gates_for(self._plan))
         first = state.unmet[0].look_at if state.unmet else ""
@@ -104,7 +104,7 @@ class Settle:
             return {}
 
     def _say(self, poll: Poll, state: Steadiness, fleet: dict[str, Any]) -> None:
-        """A line for ADR-0045's conditions, and one for each of the harness's own that does not hold."""
+        """A line for BF-0045's conditions, and one for each of the harness's own that does not hold."""
         known = {name: value for name, value in vars(poll).items() if value is not None}
         self._journal.say("settle", self._line(poll, state), fleet=fleet, **known)
         for unmet in state.unmet:

@@ -8,10 +8,10 @@ from bigfleet.core.vectors import ReadVector
 from bigfleet.sim.simulation import Simulation
 from scaletest.judge.gate import Reading
 from scaletest.judge.prometheus import Point
-from scaletest.judge.recoveries import LEVEL_SECONDS, covered_after, returned_after
+from scaletest.judge.recoveries import LEVEL_SECONDS, covered_after, returned_after, rise_before
 from scaletest.judge.windows import SoakWindow
 
-# The Pods of a lost machine live on for so long (ADR 25): what it offered counts until then, as it does in a run.
+# The Pods of a lost machine live on for so long (ADR-25): what it offered counts until then, as it does in a run.
 _GRACE_SECONDS = 30.0
 
 
@@ -54,8 +54,7 @@ class MovesWatch:
             if move.up:
                 found["stepCoveredSeconds"] = covered_after(inside, window)
                 continue
-            rises = [rise for rise in self.soak.moves if rise.up and rise.at_seconds < move.at_seconds]
-            step = self.soak.start + (rises[-1] if rises else move).at_seconds
+            step = rise_before(self.soak, move)
             before = [point for point in self.held if step - LEVEL_SECONDS <= point[0] <= step]
             after = [point for point in self.held if window.start <= point[0] <= window.end]
             found["shedReturnedSeconds"] = returned_after(before, after, window)

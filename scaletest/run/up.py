@@ -27,7 +27,7 @@ _PLAYGROUND_MACHINES = 60
 def resized(values: dict[str, Any], clusters: int | None, pods: int | None) -> dict[str, Any]:
     """A plan's Helm values for another number of clusters, or of Pods over all of them.
 
-    Demand and machines are drawn in the pods (docs/adr/0008), so these few values are all there is to change.
+    Demand and machines are drawn in the pods (ADR-8), so these few values are all there is to change.
     Without Pods no machines would be drawn for them either, so there are some to buy.
     """
     count = clusters or values["kwok"]["clusterCount"]

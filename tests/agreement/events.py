@@ -69,7 +69,7 @@ def _recover(world: World, flavour: Flavour, dice: Dice) -> None:
 
 
 def _redescribe(world: World, flavour: Flavour, dice: Dice) -> None:
-    """Price, probability, labels or allocatable change under way (design.md §4)."""
+    """Price, probability, labels or allocatable change under way."""
     for machine_id in sorted(world.machines)[dice.below(4) :: 1 + dice.below(40)]:
         match dice.below(5):
             case 0:

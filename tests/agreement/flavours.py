@@ -46,7 +46,7 @@ _DIMENSIONS = (
 # Milli-units of one step: of a CPU, of a GiB, near the edges of a double and of an int64, and Kubernetes' largest.
 _STEPS = (1000, 1, 1024**3 * 1000, 2**53 // 7, 2**58 + 1, (2**63 - 1) * 125)
 # Beyond this, sums of odd amounts would leave the range in which the engine's scores are exact: 2^53 units of a
-# dimension, the unit being the largest that all its amounts share (ADR 15).
+# dimension, the unit being the largest that all its amounts share (ADR-15).
 _ODD_BELOW = 2**40
 _SIZES = (4, 1, 2, 8, 3, 7)
 _CLUSTERS = (("c1", "c2", "c3"), ("c", "c1", "c10"), ("é", "e", "c\x00"))
@@ -207,7 +207,7 @@ class Flavour:
 
 
 def bound_for(profile: Profile, group: str) -> Assignment:
-    """What a bootstrap stamps (spec/engine.md §3.13)."""
+    """What a bootstrap stamps (docs/reference/engine.md#machine-states)."""
     return Assignment(
         profile.priority,
         penalty.upper_bound(profile.interruption_bucket),
@@ -218,7 +218,7 @@ def bound_for(profile: Profile, group: str) -> Assignment:
 
 
 def creating_for(profile: Profile, group: str) -> Assignment:
-    """What a provision stamps: "Creating may carry fingerprint+group only" (spec/engine.md §3.5)."""
+    """What a provision stamps: for whom, and nothing more (docs/reference/engine.md#machine-states)."""
     return Assignment(fingerprint=profile.fingerprint, group=group)
 
 

@@ -1,4 +1,4 @@
-"""What must hold in every cycle of every world, whatever the rules in detail (design.md §9)."""
+"""What must hold in every cycle of every world, whatever the rules in detail."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What holds over long random histories with faults (design.md §9)."""
+"""What holds over long random histories with faults."""
 
 from collections import Counter
 from collections.abc import Callable

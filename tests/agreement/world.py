@@ -216,7 +216,7 @@ class World:
         self.put(machine, self.now if state is MachineState.IDLE else None)
 
     def recover(self, machine_id: str) -> None:
-        """A Failed machine is well again, as a provider may say (spec/engine.md §6.3, B705)."""
+        """A Failed machine is well again, as a provider may say (B705)."""
         machine = self.machines[machine_id]
         if machine.state is MachineState.FAILED:
             self._to(machine_id, MachineState.IDLE if machine.host else MachineState.SPECULATIVE, last_error="")

@@ -152,7 +152,7 @@ def summary(lines: Sequence[Line], baseline: Baseline) -> Iterator[str]:
             figure = f"{_three_digits(line.figure)} {line.unit}"
             yield f"  missed: {line.shape}, {line.case}: {figure}, {over:.1f} × the bar; {why}"
     if any(not line.bar and reached(line.shape, line.case) for line in lines):
-        yield "(in brackets: no bar, but what a prototype reached, engine-perf.md §3)"
+        yield "(in brackets: no bar, but what a prototype of the engine reached)"
     if left_out := [name for name in SHAPES if name not in {line.shape for line in lines}]:
         yield f"not measured: {', '.join(left_out)}; all of them: make bench-hot BENCH=all"
     compared = [line for line in lines if line.comparison]

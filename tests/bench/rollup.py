@@ -1,4 +1,4 @@
-"""The operator's roll-up at 25,000 CapacityRequests of the realistic catalog, against its bar (design.md §7).
+"""The operator's roll-up at 25,000 CapacityRequests of the realistic catalog, against its bar.
 
 `python -m tests.bench.rollup [REQUESTS …]`. Timed is what `bigfleet_operator_rollup_duration_seconds` times: the
 demand, who waits for an acknowledgement, the message. What a change costs when it comes in, and the bytes when they go

@@ -2,10 +2,10 @@
 
 `python -m tests.bench.sessions`. Every session is a cluster with a certificate and a TLS connection of its own, as in
 a fleet. They are opened step by step, all of them speak every ten seconds, and that goes on until the shard no longer
-keeps up or something gives out: `ended_by` says what. At the plan's 1,000 sessions, roll-ups of 10 rows (2 KB, which is
-usual) come faster and faster; a second shard gets roll-ups of 200 rows from 200 clusters. It takes about three minutes.
-The plan's ceiling is 1,000 sessions and 5,000 roll-ups a second. With few cores the clients take CPU from the shard, so
-its own CPU time per roll-up is shown too, and the rate that a core of its own would allow.
+keeps up or something gives out: `ended_by` says what. At 1,000 sessions, roll-ups of 10 rows (2 KB, which is usual)
+come faster and faster; a second shard gets roll-ups of 200 rows from 200 clusters. It takes about three minutes. The
+ceiling of upstream's plan is 1,000 sessions and 5,000 roll-ups a second. With few cores the clients take CPU from the
+shard, so its own CPU time per roll-up is shown too, and the rate that a core of its own would allow.
 """
 
 import asyncio

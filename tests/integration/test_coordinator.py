@@ -52,7 +52,7 @@ async def test_a_shard_speaks_for_itself_only(leader: Coordinator) -> None:
     assert await leader.metric("bigfleet_coordinator_shard_reports_total", shard="shard-0") == 2
 
 
-# spec/engine.md §10: who may call what; everyone else is denied.
+# Who may call what; everyone else is denied (docs/reference/wire.md#identities).
 TABLE = {
     "ReportShard": (pb.ShardReport(shard_id="shard-0"), {"shard-0"}),
     "AssignDomain": (assignment(), {"admin"}),

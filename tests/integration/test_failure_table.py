@@ -1,4 +1,4 @@
-"""The failure table of spec/engine.md §14, row by row: what must go on, what pauses, how it recovers.
+"""The failure table (docs/reference/engine.md#failures), row by row: what must go on, what pauses, how it recovers.
 
 | row | test |
 | --- | --- |

@@ -122,7 +122,7 @@ async def test_requests_are_selected_by_phase(kube: KubeClient) -> None:
     found, _ = await kube.list(CAPACITY_REQUESTS, fields="status.phase=Acknowledged")
     assert [item["metadata"]["name"] for item in found] == ["done"]
     found, _ = await kube.list(CAPACITY_REQUESTS, fields="status.phase=")
-    assert [item["metadata"]["name"] for item in found] == ["waiting"], "as docs/adr/0033 has it"
+    assert [item["metadata"]["name"] for item in found] == ["waiting"], "as ADR-33 has it"
 
 
 async def test_an_eviction_waits_for_the_budget(kube: KubeClient) -> None:

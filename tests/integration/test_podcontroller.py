@@ -95,7 +95,7 @@ async def test_bound_pods_have_requests_and_finished_ones_lose_theirs(apiserver:
 
 
 async def test_a_pod_that_is_being_deleted_asks_for_nothing(apiserver: ApiServer, kube: KubeClient) -> None:
-    """Although it is still there for a while, as on a lost node (docs/adr/0007)."""
+    """Although it is still there for a while, as on a lost node (ADR-7)."""
     await kube.create(PODS, pod("lingers"), NAMESPACE)
     await kube.patch(PODS, "lingers", {"metadata": {"finalizers": ["tests.bigfleet/linger"]}}, NAMESPACE)
     async with controller(apiserver):

@@ -1,4 +1,4 @@
-"""The provider contract over a real socket (spec/engine.md §6.1 to §6.3)."""
+"""The provider contract over a real socket (docs/reference/wire.md#provider-rpcs)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Configured means that the node was seen Ready in its cluster, and not before (ADR-0056)."""
+"""Configured means that the node was seen Ready in its cluster, and not before (BF-0056)."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was not measured is −1 in the summary (ADR-0017), by the real Prometheus's own arithmetic."""
+"""What was not measured is −1 in the summary (BF-0017), by the real Prometheus's own arithmetic."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Acquisition for one need: which free machines it takes, by its topology (spec/engine.md §3.9)."""
+"""Acquisition for one need: which free machines it takes, by its topology (docs/reference/engine.md#acquisition)."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,7 +11,10 @@ from tests.oracle.spread import acquire_spread, binding_terms
 
 
 def acquire(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """§3.9: Same, DoNotSchedule spread "(Same wins if both)", or plain: "cheapest unclaimed first"."""
+    """By topology: a gang, else a hard spread, else the cheapest machines that are free.
+
+    See docs/reference/engine.md#acquisition.
+    """
     same = fill.need.profile.same
     if same is not None:
         acquire_in_one_domain(fill, same.key, snapshot, claims)
@@ -22,7 +25,10 @@ def acquire(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
 
 
 def take(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
-    """§3.9 "in pool order until covered"; "partial-fill" when it never is."""
+    """One after the other until the need is met; what was taken is kept if it never is.
+
+    See docs/reference/engine.md#acquisition.
+    """
     for machine in machines:
         if fill.met:
             return
@@ -30,17 +36,17 @@ def take(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
 
 
 def acquire_in_one_domain(fill: Fill, key: str, snapshot: Snapshot, claims: Claims) -> None:
-    """§3.9 "Same with recorded domain: take matching machines of that domain in pool order until covered"."""
+    """Machines of the gang's domain only (docs/reference/engine.md#acquisition)."""
     if fill.domain is None:
         fill.domain = _domain_of_free_machines(fill, key, snapshot, claims)
     take((m for m in claims.free_pool(snapshot, fill) if m.attribute(key) == fill.domain), fill, claims)
 
 
 def _domain_of_free_machines(fill: Fill, key: str, snapshot: Snapshot, claims: Claims) -> str | None:
-    """§3.9 "Same without domain: group pool by key; prefer a bucket whose total covers the deficit …".
+    """A domain for a gang that credit found none for (docs/reference/engine.md#acquisition).
 
-    "… (cheapest head price, then value), else most available (then cheapest head, value)." Idle machines choose if
-    there are any, for that state is tried first.
+    One that covers what is missing, by the price of its first machine; else the one with most machines. Idle machines
+    choose if there are any, for that state is tried first.
     """
     by_domain: dict[MachineState, dict[str, list[Machine]]] = defaultdict(lambda: defaultdict(list))
     for machine in claims.free_pool(snapshot, fill):

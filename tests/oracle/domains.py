@@ -1,4 +1,4 @@
-"""Gangs: the one domain that a gang lives in, and what is there for it (spec/engine.md §3.9, ADR-0040, ADR-0051)."""
+"""Gangs: the one domain that a gang lives in, and what is there for it (docs/reference/engine.md#gangs)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tests.oracle.snapshot import Snapshot
 
 @dataclass
 class Domain:
-    """What one value of the Same key has for a gang (the "bucket" of §3.9)."""
+    """What one value of the Same key has for a gang."""
 
     value: str
     # Machines that are there for the gang's cluster: creditable without acquiring anything.
@@ -25,7 +25,7 @@ class Domain:
 
 
 class FreeMachines:
-    """Idle and Speculative machines that no earlier gang of the pre-pass counts on (§3.9 "virtually consume")."""
+    """Idle and Speculative machines that no gang before this one counts on (docs/reference/engine.md#gangs)."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -36,7 +36,7 @@ class FreeMachines:
         return [machine for machine in pool if machine.id not in self._consumed]
 
     def add_to(self, domains: dict[str, Domain], fill: Fill, key: str) -> None:
-        """§3.9 "add each domain's acquirable Idle+Speculative to count/total"."""
+        """Free machines count towards a domain's total and number (docs/reference/engine.md#gangs)."""
         for machine in self._left(fill):
             value = machine.attribute(key)
             if value is not None:
@@ -45,9 +45,9 @@ class FreeMachines:
                 domain.total = add(domain.total, machine.allocatable)
 
     def consume(self, fill: Fill, key: str) -> None:
-        """§3.9 "virtually consume that domain's acquirables so later gangs rank honestly".
+        """Set aside what the gang will acquire, in the order in which it will (docs/reference/engine.md#gangs).
 
-        As many of them as the gang will acquire, in the order in which it will.
+        Otherwise later gangs would count on the same machines.
         """
         missing = fill.missing
         for machine in self._left(fill):
@@ -59,9 +59,9 @@ class FreeMachines:
 
 
 def credit_gang(creditable: Iterable[Machine], free: FreeMachines, fill: Fill, claims: Claims, key: str) -> None:
-    """§3.9 "Same Need": choose a domain and claim what is there for it, "gang's own machines first (stable partition)".
+    """Choose a domain and claim what is there for the gang, its own machines first (docs/reference/engine.md#gangs).
 
-    "No bucket at all ⇒ nothing recorded."
+    Where no domain has anything, none is recorded.
     """
     domains: dict[str, Domain] = {}
     for machine in creditable:
@@ -82,7 +82,7 @@ def credit_gang(creditable: Iterable[Machine], free: FreeMachines, fill: Fill, c
 
 
 def _add_member(domains: dict[str, Domain], machine: Machine, fill: Fill, key: str) -> None:
-    """§3.9 "count, creditable count, total, creditable total, own total"."""
+    """The sums that domains are compared by (docs/reference/engine.md#gangs)."""
     value = machine.attribute(key)
     if value is None:
         return
@@ -96,7 +96,7 @@ def _add_member(domains: dict[str, Domain], machine: Machine, fill: Fill, key: s
 
 
 def _rank(domain: Domain, want: ReadVector) -> tuple[int, float, float, float, int, str]:
-    """The seven steps of §3.9 "Choose one bucket" as one key: the smallest wins.
+    """The seven steps of the choice as one key: the smallest wins (docs/reference/engine.md#gangs).
 
     Step 5 (creditable coverage) decides only among domains that can't satisfy: among the others step 2 already did.
     """
@@ -107,10 +107,13 @@ def _rank(domain: Domain, want: ReadVector) -> tuple[int, float, float, float, i
 
 
 def coverage(have: ReadVector, want: ReadVector) -> float:
-    """§3.9 step 2 "sum over needed dims of min(1, have/want)", in the order of the dimensions' names."""
+    """Step 2: have ÷ want, each at most 1, summed in the order of the dimensions' names.
+
+    See docs/reference/engine.md#gangs.
+    """
     return sum(min(1.0, have.get(name, 0) / want[name]) for name in sorted(want) if want[name] > 0)
 
 
 def _commitment(have: ReadVector, want: ReadVector) -> float:
-    """§3.9 step 4 "uncapped total score (least over-commit)": the larger, the more would lie idle."""
+    """Step 4: the same without the limit; the larger, the more would lie idle (docs/reference/engine.md#gangs)."""
     return sum(have.get(name, 0) / want[name] for name in sorted(want) if want[name] > 0)

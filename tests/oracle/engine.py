@@ -1,4 +1,7 @@
-"""The oracle: a slow, plain engine that the columnar one must agree with, rule by rule (spec/engine.md §3.7)."""
+"""The oracle: a slow, plain engine that the columnar one must agree with, rule by rule.
+
+See docs/reference/engine.md#cycle.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -25,8 +28,8 @@ def _no_lap(_phase: str) -> None:
 class OracleEngine:
     """Decides cycle after cycle. In between it remembers how long gangs and shortfalls have waited, nothing else.
 
-    Each rule cites its line of spec/engine.md (§) or the decision that replaced it (ADR). Rails that need a process
-    (kill switch, dry run, empty-roll-up guard, MaxActionsPerCycle, ingest validation) are the shard's (§3.18).
+    Each rule cites its section of docs/reference/engine.md, or the decision that it comes from. Rails that need a
+    process (kill switch, dry run, empty-roll-up guard, most actions in a cycle, checks at ingest) are the shard's.
     """
 
     def __init__(self, options: EngineOptions | None = None) -> None:
@@ -43,7 +46,7 @@ class OracleEngine:
         idle_since: Mapping[str, float],
         lap: Callable[[str], None] = _no_lap,
     ) -> Decisions:
-        """One cycle over a fixed view of the world (§3.7 steps 2 to 4, rail 1 of step 5, and what step 7 records).
+        """One cycle over a fixed view of the world (docs/reference/engine.md#cycle, steps 2 and 3).
 
         `needs` has a key for every cluster that has sent a roll-up, even an empty one: nothing is reclaimed from the
         others. `now` and `idle_since` (by machine id) are in seconds of one clock. `lap` hears of each phase's end:
@@ -83,9 +86,9 @@ class OracleEngine:
 
 
 def by_precedence(needs: Iterable[Need]) -> list[Need]:
-    """§3.6 "sorted priority desc, arrival asc, cluster id asc": who is served first.
+    """Who is served first (docs/reference/engine.md#cost-and-order).
 
-    The same order (ADR 6) serves credit, acquisition, preemption and the views. What still ties is ordered by
+    The same order (ADR-6) serves credit, acquisition, preemption and the views. What still ties is ordered by
     fingerprint and group, so that the order of the input never matters.
     """
     return sorted(needs, key=lambda need: (-need.profile.priority, need.arrival, *need.key))

@@ -1,4 +1,4 @@
-"""How far each need is filled in this cycle, and which machine serves which need (spec/engine.md §3.9)."""
+"""How far each need is filled in this cycle, and which machine serves which need (docs/reference/engine.md#credit)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,39 +16,39 @@ class Fill:
     need: Need
     usable: Usable
     missing: Vector
-    # §3.9 "Parking": the gang keeps what it has and acquires nothing.
+    # The gang keeps what it has and acquires nothing (docs/reference/engine.md#parking).
     parked: bool = False
     parked_age_cycles: int = 0
     credited: list[Machine] = field(default_factory=list)
     bootstraps: list[Machine] = field(default_factory=list)
     provisions: list[Machine] = field(default_factory=list)
-    # §3.9 "Record (domain, satisfiable?) for the Need".
+    # A gang's domain, and whether all that is there covers what is missing.
     domain: str | None = None
     satisfiable: bool = False
 
     @property
     def met(self) -> bool:
-        """§3.1 "isZero: no positive dimension"."""
+        """No dimension is above zero (docs/reference/engine.md#vectors)."""
         return is_zero(self.missing)
 
     @property
     def acquired(self) -> int:
-        """§3.9 "acquired 0": what the parking counter asks for."""
+        """Machines that this cycle acquires (docs/reference/engine.md#parking)."""
         return len(self.bootstraps) + len(self.provisions)
 
     @property
     def machines(self) -> list[Machine]:
-        """§3.9 "one machine serves exactly one Need": all that serve this one."""
+        """All machines that serve this need, and no other (docs/reference/engine.md#credit)."""
         return [*self.credited, *self.bootstraps, *self.provisions]
 
     def owns(self, machine: Machine) -> bool:
-        """§3.9 "own = same fingerprint AND group" (ADR-0051)."""
+        """Whether the machine was acquired for this very need (BF-0051)."""
         assignment = machine.assignment
         return assignment.fingerprint == self.need.profile.fingerprint and assignment.group == self.need.group
 
 
 class Claims:
-    """Who holds which machine: §3.9 "one machine serves exactly one Need per cycle"."""
+    """Who holds which machine: one need at most (docs/reference/engine.md#credit)."""
 
     def __init__(self) -> None:
         self._holders: dict[str, Fill] = {}
@@ -60,7 +60,7 @@ class Claims:
         return self._holders.get(machine.id)
 
     def claim(self, machine: Machine, fill: Fill) -> None:
-        """§3.9 "claim; remaining −= full allocatable"; "Idle claim→Bootstrap, Speculative claim→Provision"."""
+        """The machine counts whole; a free one is also an action (docs/reference/engine.md#credit)."""
         self._holders[machine.id] = fill
         if machine.state is MachineState.IDLE:
             fill.bootstraps.append(machine)
@@ -71,19 +71,22 @@ class Claims:
         fill.missing = positive(subtract(fill.missing, machine.allocatable))
 
     def free_pool(self, snapshot: Snapshot, fill: Fill) -> Iterator[Machine]:
-        """The machines that a need may still acquire, in the order of acquisition (§3.9)."""
+        """The machines that a need may still acquire, in the order of acquisition.
+
+        See docs/reference/engine.md#acquisition.
+        """
         pool = snapshot.pool(fill.need.profile.interruption_bucket, fill.usable)
         return (machine for machine in pool if machine.id not in self._holders)
 
 
 def unfilled(need: Need, snapshot: Snapshot) -> Fill:
-    """§3.9 "For each Need, remaining = aggregate"."""
+    """A need before any machine was claimed for it (docs/reference/engine.md#credit)."""
     usable = snapshot.usable(need.profile, smallest_useful_machine(need))
     return Fill(need, usable, missing=positive(need.aggregate))
 
 
 def total(machines: Iterable[Machine]) -> Vector:
-    """§3.9 "full allocatable" of several machines."""
+    """What several machines have together (docs/reference/engine.md#credit)."""
     amount: Vector = {}
     for machine in machines:
         amount = add(amount, machine.allocatable)

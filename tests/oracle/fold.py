@@ -1,4 +1,7 @@
-"""Normalization: gangs that fit on one machine are plain demand for such machines (spec/engine.md §3.8, ADR-0041)."""
+"""Normalization: gangs that fit on one machine are plain demand for such machines.
+
+See docs/reference/engine.md#folding.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,9 +16,9 @@ _Value = tuple[tuple[str, int], ...]
 
 
 def fold(needs: Iterable[Need], snapshot: Snapshot) -> list[Need]:
-    """§3.8 "Foldable Needs with equal (cluster, profile-without-Same fingerprint, aggregate value) merge".
+    """Equal gangs that one machine could take are merged (docs/reference/engine.md#folding).
 
-    "Output order: pass-through first (input order), then folded sorted by (cluster, fp, aggregate)."
+    What is not folded comes first, as it was given; then the merged ones by cluster, fingerprint and aggregate.
     """
     passed: list[Need] = []
     classes: dict[tuple[str, str, _Value], list[Need]] = {}
@@ -32,16 +35,18 @@ def fold(needs: Iterable[Need], snapshot: Snapshot) -> list[Need]:
 
 
 def _value(need: Need) -> _Value:
-    """§3.8 "aggregate value": what compares and sorts. A dimension of zero asks for nothing (§3.1)."""
+    """The aggregate, to compare and to sort by: a dimension of zero asks for nothing.
+
+    See docs/reference/engine.md#vectors.
+    """
     return tuple(sorted(positive(need.aggregate).items()))
 
 
 def _one_machine_takes_all(gang: Need, plain: Profile, snapshot: Snapshot) -> bool:
-    """§3.8 "foldable iff some machine matching its profile covers its whole aggregate".
+    """Whether a bound machine of the cluster, or a free one, covers the whole gang (docs/reference/engine.md#folding).
 
-    "The cluster's own Configured/Configuring, or any Idle/Speculative in the shard." A machine being created for the
-    folded gang counts too (ADR 6): otherwise a gang whose last possible host is on its way would unfold, lose sight of
-    that host and acquire others.
+    A machine being created for the folded gang counts too (ADR-6): otherwise a gang whose last possible host is on its
+    way would unfold, lose sight of that host and acquire others.
     """
     whole = snapshot.usable(gang.profile, positive(gang.aggregate))
     hosts = [
@@ -54,7 +59,7 @@ def _one_machine_takes_all(gang: Need, plain: Profile, snapshot: Snapshot) -> bo
 
 
 def _merged(gangs: Sequence[Need]) -> Need:
-    """§3.8 "Same stripped, aggregate = one × count, min_unit = one gang's aggregate, earliest arrival, no group"."""
+    """Plain demand for machines that hold one gang each (docs/reference/engine.md#folding)."""
     one = gangs[0]
     return replace(
         one,

@@ -1,4 +1,4 @@
-"""Hints of free capacity for the clusters that demand it (spec/engine.md §3.16)."""
+"""Hints of free capacity for the clusters that demand it (docs/reference/engine.md#hints)."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from tests.oracle.snapshot import Snapshot
 
 
 def capacity_hints(needs: Iterable[Need], snapshot: Snapshot) -> list[CapacityHint]:
-    """§3.16 "per distinct demanded fingerprint (post-fold): counts of Idle and Speculative …"; before any claim.
+    """For each cluster and profile that it demands, before anything is claimed (docs/reference/engine.md#hints).
 
     Whether the cluster is connected, and whether the news is worth sending, is the shard's to say.
     """
@@ -20,7 +20,10 @@ def capacity_hints(needs: Iterable[Need], snapshot: Snapshot) -> list[CapacityHi
 
 
 def _hint(cluster: str, profile: Profile, snapshot: Snapshot) -> CapacityHint:
-    """§3.16 "count = idle+spec"; "cost = cheapest idle price among pinned types (0 if unpinned)"."""
+    """Idle and Speculative machines, and what the cheapest Idle one costs if types are pinned.
+
+    See docs/reference/engine.md#hints.
+    """
     idle = _offered(profile, snapshot.in_state(MachineState.IDLE))
     speculative = _offered(profile, snapshot.in_state(MachineState.SPECULATIVE))
     pinned = profile.pinned_instance_types is not None
@@ -30,13 +33,16 @@ def _hint(cluster: str, profile: Profile, snapshot: Snapshot) -> CapacityHint:
 
 
 def _least(machines: list[Machine]) -> Vector:
-    """§2.6 "`resources` map (req)"; ours: what every machine that is counted has, per dimension."""
+    """What every machine that is counted has, per dimension (docs/reference/engine.md#hints)."""
     dimensions = {name for machine in machines for name in machine.allocatable}
     least = {name: min(machine.allocatable.get(name, 0) for machine in machines) for name in dimensions}
     return {name: amount for name, amount in least.items() if amount > 0}
 
 
 def _offered(profile: Profile, machines: Iterable[Machine]) -> list[Machine]:
-    """§3.16 "for pinned instance types (or whole state if unpinned; other requirements ignored)"."""
+    """Those of the pinned instance types, or all; no other requirement is looked at.
+
+    See docs/reference/engine.md#hints.
+    """
     pinned = profile.pinned_instance_types
     return [machine for machine in machines if pinned is None or machine.attribute(INSTANCE_TYPE_KEY) in pinned]

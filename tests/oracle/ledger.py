@@ -1,4 +1,7 @@
-"""The shortfall ledger: demand that can't be met, per fingerprint, and for how long (spec/engine.md §3.12)."""
+"""The shortfall ledger: demand that can't be met, per fingerprint, and for how long.
+
+See docs/reference/engine.md#shortfalls.
+"""
 
 from collections.abc import Iterable
 
@@ -9,7 +12,7 @@ from tests.oracle.phase2 import Unresolved
 
 
 class ShortfallLedger:
-    """§3.12 "Key = profile fingerprint". Ages are remembered between cycles."""
+    """By fingerprint. Ages are remembered between cycles."""
 
     def __init__(self) -> None:
         self._ages: dict[str, int] = {}
@@ -18,9 +21,9 @@ class ShortfallLedger:
         return self._ages.get(profile.fingerprint, 0)
 
     def record(self, unresolved: Iterable[Unresolved]) -> list[Shortfall]:
-        """§3.12 "deficits … vector-summed; age +1 per cycle per fingerprint; entries not seen this cycle vanish".
+        """Deficits are added up; what does not come again is forgotten (docs/reference/engine.md#shortfalls).
 
-        "Sort priority desc then older first"; the rest of the order is ours. The report's top 100 is the shard's cut.
+        By priority, the older first; then by fingerprint. That a report carries a hundred is the shard's cut.
         """
         deficits: dict[str, Vector] = {}
         profiles: dict[str, Profile] = {}

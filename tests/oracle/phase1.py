@@ -1,4 +1,7 @@
-"""Phase 1: credit every need with the capacity that is bound, then acquire what is missing (spec/engine.md §3.9)."""
+"""Phase 1: credit every need with the capacity that is bound, then acquire what is missing.
+
+See docs/reference/engine.md#credit.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -15,7 +18,7 @@ _OWN = 0
 
 
 def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
-    """§3.9 "Pre-pass (single-threaded, priority-descending stable): the only supply attribution in the engine"."""
+    """Attribute what is bound, need by need in order of precedence (docs/reference/engine.md#credit)."""
     free = FreeMachines(snapshot)
     priorities = {fill.need.key: fill.need.profile.priority for fill in fills}
     for fill in fills:
@@ -32,14 +35,14 @@ def credit(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> None:
 
 
 def _is_anothers(machine: Machine, fill: Fill, priorities: Mapping[tuple[str, str, str], int]) -> bool:
-    """Whether a machine was bound for another need, as important as this gang or more, that is still there (ADR 21)."""
+    """Whether a machine was bound for another need, as important as this gang or more, that is still there (ADR-21)."""
     assignment = machine.assignment
     priority = priorities.get((fill.need.cluster, assignment.fingerprint, assignment.group))
     return priority is not None and priority >= fill.need.profile.priority and not fill.owns(machine)
 
 
 def credit_plain(machines: Iterable[Machine], fill: Fill, claims: Claims) -> None:
-    """§3.9 "Plain Need: … claim; remaining −= full allocatable; stop when zero" (ADR-0045)."""
+    """One machine after the other, each whole, until the need is met (BF-0045)."""
     for machine in machines:
         if fill.met:
             return
@@ -47,16 +50,16 @@ def credit_plain(machines: Iterable[Machine], fill: Fill, claims: Claims) -> Non
 
 
 def _turn(fill: Fill, machine: Machine) -> int:
-    """The need's own machines first (ADR 21), then any that is bound; §3.9 "then (if still short …) Creating"."""
+    """The need's own machines first (ADR-21), then any that is bound, then those being created (BF-0052)."""
     if machine.state is MachineState.CREATING:
         return _OWN + 2
     return _OWN if fill.owns(machine) else _OWN + 1
 
 
 def _creditable(fill: Fill, snapshot: Snapshot, claims: Claims) -> Iterator[Machine]:
-    """§3.9 "Capacity counts iff bound — bound = Configured|Configuring (+ own Creating)" (ADR-0045, ADR-0052).
+    """What counts for the need: bound to its cluster (BF-0045), or being created for it (BF-0052).
 
-    "Skip claimed, non-matching or not covering min_unit."
+    Machines that nobody has claimed, and that serve it.
     """
     need = fill.need
     for machine in (*snapshot.bound(need.cluster), *snapshot.creating(need.profile, need.group)):
@@ -65,9 +68,11 @@ def _creditable(fill: Fill, snapshot: Snapshot, claims: Claims) -> Iterator[Mach
 
 
 def acquire_missing(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -> list[Action]:
-    """§3.9 "Acquisition: every Need with residual deficit", in one pass by (priority desc, arrival asc, cluster asc).
+    """Free machines for every need that is short, in one pass in order of precedence.
 
-    "Parked Need: acquire nothing."
+    See docs/reference/engine.md#acquisition.
+
+    A parked gang acquires nothing.
     """
     actions: list[Action] = []
     for fill in fills:
@@ -81,6 +86,6 @@ def acquire_missing(fills: Sequence[Fill], snapshot: Snapshot, claims: Claims) -
 
 
 def _action(kind: ActionKind, machine: Machine, fill: Fill) -> Action:
-    """§3.9 "Output: actions (…; carry source profile+group)"; the reason is §3.5's."""
+    """The action carries the need's profile and group, for the assignment (docs/reference/engine.md#actions)."""
     need = fill.need
     return Action(kind, machine.id, need.cluster, "phase1", profile=need.profile, group=need.group)

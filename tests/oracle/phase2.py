@@ -1,4 +1,7 @@
-"""Phase 2: preemption, where a need takes machines from work of strictly lower priority (spec/engine.md §3.10)."""
+"""Phase 2: preemption, where a need takes machines from work of strictly lower priority.
+
+See docs/reference/engine.md#preemption.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +14,17 @@ from tests.oracle.parking import hopeless
 from tests.oracle.snapshot import Snapshot
 from tests.oracle.spread import Balance, binding_terms
 
-# §3.4 "drain_s = constant 30"; "max(intPen, 0.01)".
+# Of the victim's score (docs/reference/engine.md#victims).
 _ASSUMED_DRAIN_SECONDS = 30.0
 _PENALTY_FLOOR_DOLLARS = 0.01
-# §3.4 "Drain grace by gap: >900 000→10 s; >500 000→30 s; >100 000→2 min; else 10 min".
+# (gap above which, grace in seconds).
 _GRACE_BY_GAP = ((900_000, 10), (500_000, 30), (100_000, 120))
 LONGEST_GRACE_SECONDS = 600
 
 
 @dataclass(frozen=True, eq=False)
 class Unresolved:
-    """§3.10 "Residual deficit ⇒ unresolved (with a flag "some victims picked")"."""
+    """What neither acquisition nor preemption could meet (docs/reference/engine.md#preemption)."""
 
     fill: Fill
     deficit: Vector
@@ -30,7 +33,7 @@ class Unresolved:
 
 @dataclass
 class Preemption:
-    """What Phase 2 decided (§3.10)."""
+    """What Phase 2 decided."""
 
     actions: list[Action] = field(default_factory=list)
     unresolved: list[Unresolved] = field(default_factory=list)
@@ -39,7 +42,7 @@ class Preemption:
 
 
 def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemption:
-    """§3.10 "Residual Needs sorted priority desc"; "from head until freed allocatable covers the deficit vector"."""
+    """Victims for each short need, in order, until what they free covers it (docs/reference/engine.md#preemption)."""
     preemption = Preemption()
     for fill in fills:
         if fill.met:
@@ -59,9 +62,9 @@ def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemp
 
 
 def _may_preempt(fill: Fill) -> bool:
-    """§3.10 "Skip parked; skip Same Needs with no chosen domain".
+    """Parked gangs and gangs without a domain take nothing from others (docs/reference/engine.md#preemption).
 
-    A gang whose probe finds nothing is skipped too (ADR 6): it is parked again in the next cycle, and would evict
+    A gang whose probe finds nothing is skipped too (ADR-6): it is parked again in the next cycle, and would evict
     others at every probe without ever using what it freed.
     """
     if fill.parked or (fill.parked_age_cycles and hopeless(fill)):
@@ -70,10 +73,10 @@ def _may_preempt(fill: Fill) -> bool:
 
 
 def _victims(fill: Fill, snapshot: Snapshot, claims: Claims, taken: set[str]) -> Iterable[Machine]:
-    """§3.10 eligible victims: those whose drain is under way, then "score-sort", "Tie: machine id asc" (§3.4).
+    """Machines whose drain is under way, then the others by score and id (docs/reference/engine.md#victims).
 
-    A drain under way is a victim already made, in this or an earlier cycle (ADR 6): without it a need would take new
-    victims in every cycle until the first ones are free. A spread limits victims as it limits acquisition (ADR 6):
+    A drain under way is a victim already made, in this or an earlier cycle (ADR-6): without it a need would take new
+    victims in every cycle until the first ones are free. A spread limits victims as it limits acquisition (ADR-6):
     without that a need would evict what it may not take afterwards.
     """
     priority = fill.need.profile.priority
@@ -89,10 +92,10 @@ def _victims(fill: Fill, snapshot: Snapshot, claims: Claims, taken: set[str]) ->
 
 
 def _eligible(machine: Machine, fill: Fill, holder: Fill | None) -> bool:
-    """§3.10 "assigned priority strictly lower, profile match, covers min_unit, in the Need's domain when Same".
+    """Of lower priority, of use to the need, and in the gang's domain (docs/reference/engine.md#preemption).
 
     The need that the machine serves in this cycle must be of lower priority too, whatever the machine was acquired for
-    (ADR 6): the spec looks at the assigned priority only, and would let a need rob its betters, or itself.
+    (ADR-6): by the assigned priority alone a need could rob its betters, or itself.
     """
     need = fill.need
     return (
@@ -104,7 +107,7 @@ def _eligible(machine: Machine, fill: Fill, holder: Fill | None) -> bool:
 
 
 def victim_score(preemptor_priority: int, victim: Machine) -> float:
-    """§3.4 "Victim score (higher = better victim)", locked."""
+    """The higher, the better a victim (docs/reference/engine.md#victims)."""
     assignment = victim.assignment
     return (
         priority_gap(preemptor_priority, victim) * 1.0
@@ -115,17 +118,17 @@ def victim_score(preemptor_priority: int, victim: Machine) -> float:
 
 
 def priority_gap(preemptor_priority: int, victim: Machine) -> int:
-    """§3.4 "gap = max(0, preemptorPrio − victimPrio)"."""
+    """By how much the preemptor is more important, at least 0 (docs/reference/engine.md#victims)."""
     return max(0, preemptor_priority - victim.assignment.priority)
 
 
 def drain_grace_seconds(gap: int) -> int:
-    """§3.4 "Drain grace by gap": how long a victim may take to leave."""
+    """How long a victim may take to leave (docs/reference/engine.md#victims)."""
     return next((seconds for above, seconds in _GRACE_BY_GAP if gap > above), LONGEST_GRACE_SECONDS)
 
 
 def _preempt_action(victim: Machine, fill: Fill) -> Action:
-    """§3.10 "Emit Preempt(cluster = victim's cluster, grace by gap, preemptor priority)"; the reason is §3.5's."""
+    """For the victim's cluster, with the grace that the gap leaves it (docs/reference/engine.md#actions)."""
     priority = fill.need.profile.priority
     return Action(
         ActionKind.PREEMPT,

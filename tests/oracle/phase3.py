@@ -1,4 +1,7 @@
-"""Phase 3: take excess machines from clusters, and release free ones after a hold (spec/engine.md §3.11)."""
+"""Phase 3: take excess machines from clusters, and release free ones after a hold.
+
+See docs/reference/engine.md#reclaim.
+"""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -11,14 +14,14 @@ from tests.oracle.snapshot import Snapshot
 
 
 class Excess:
-    """Since when each machine has been excess without a break (docs/adr/0020). Remembered between cycles."""
+    """Since when each machine has been excess without a break (ADR-20). Remembered between cycles."""
 
     def __init__(self, after_seconds: float) -> None:
         self._after_seconds = after_seconds
         self._since: dict[str, float] = {}
 
     def ripe(self, excess: Sequence[Machine], now: float) -> list[Machine]:
-        """ADR 20: those that have been excess for long enough; all that is not excess now starts anew."""
+        """ADR-20: those that have been excess for long enough; all that is not excess now starts anew."""
         self._since = {machine.id: self._since.get(machine.id, now) for machine in excess}
         return [machine for machine in excess if now - self._since[machine.id] >= self._after_seconds]
 
@@ -32,10 +35,10 @@ def reclaim(
     excess: Excess,
     now: float,
 ) -> tuple[list[Action], int]:
-    """§3.11 "Emit Reclaim for every Configured machine not in the claimed set, in keep order".
+    """Configured machines that nobody claimed, cluster by cluster, in keep order (docs/reference/engine.md#reclaim).
 
-    "Clusters in id order; skip clusters that never sent a roll-up (first-rollup gate)." §3.18 rail 1: "per cluster per
-    cycle; head of emission kept, rest deferred"; the second result says how many. §3.4 "Voluntary reclaim grace".
+    A cluster that has not sent a roll-up loses nothing (BF-0036). Beyond the cap reclaims wait for a later cycle
+    (docs/reference/engine.md#rails); the second result says how many.
     """
     actions: list[Action] = []
     capped = 0
@@ -59,16 +62,19 @@ def reclaim(
 
 
 def reclaim_cap(configured: int, fraction: float) -> int:
-    """§3.4 "Reclaim cap = max(1, floor(0.05 × Configured in cluster))"; §3.18 "0=off"."""
+    """The most that a cluster may lose in a cycle, at least 1; a fraction of 0 is no cap.
+
+    See docs/reference/engine.md#rails.
+    """
     return max(1, math.floor(fraction * configured)) if fraction > 0 else configured
 
 
 def release(
     snapshot: Snapshot, claims: Claims, now: float, idle_since: Mapping[str, float], options: EngineOptions
 ) -> list[Action]:
-    """§3.11 "Release: every Idle machine (id order) not claimed, of a releasable type, … older than its hold ⇒ Delete".
+    """Idle machines that nobody claimed and whose hold is over, by id (docs/reference/engine.md#idle-release).
 
-    The holds are design.md §4's. A machine without a stamp is never released.
+    A machine without a stamp is never released.
     """
     return [
         Action(ActionKind.DELETE, machine.id, "", "phase3.release")

@@ -1,4 +1,4 @@
-"""One cycle's inventory, and the questions that the phases ask of it (spec/engine.md §3.6). Slow, and obvious."""
+"""One cycle's inventory, and what the phases ask of it; slow, and obvious (docs/reference/engine.md#inventory)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,30 +13,32 @@ Usable = frozenset[str]
 
 
 def keep_order(machine: Machine) -> tuple[float, float, str]:
-    """§3.4 "Keep order for bound machines: price asc, assigned reclamation penalty desc, id asc"."""
+    """The order in which bound machines are kept (docs/reference/engine.md#cost-and-order)."""
     return machine.price_per_hour, -machine.assignment.reclamation_dollars, machine.id
 
 
 def idle_order(machine: Machine) -> tuple[float, str]:
-    """§3.4 "Idle order: price asc, id asc"."""
+    """The order in which Idle machines are taken (docs/reference/engine.md#cost-and-order)."""
     return machine.price_per_hour, machine.id
 
 
 def speculative_cost(machine: Machine, interruption_bucket: int) -> float:
-    """§3.4 "effective_cost"; the penalty is the upper bound of the need's interruption bucket."""
+    """What the machine costs to a need of this bucket (docs/reference/engine.md#cost-and-order)."""
     penalty = upper_bound(interruption_bucket)
     return effective_cost(machine.price_per_hour, machine.interruption_probability, penalty)
 
 
 def speculative_order(machine: Machine, interruption_bucket: int) -> tuple[float, str]:
-    """§3.4 "Speculative order: effective_cost asc, id asc"."""
+    """The order in which Speculative machines are taken (docs/reference/engine.md#cost-and-order)."""
     return speculative_cost(machine, interruption_bucket), machine.id
 
 
 def smallest_useful_machine(need: Need) -> Vector:
-    """What a machine must cover to serve a need: `min_unit` (§2.1 field 8), and something of every dimension asked for.
+    """What a machine must cover to serve a need: `min_unit`, and something of every dimension.
 
-    The second half (ADR 6) follows from the first in a well-formed need, whose min_unit is the largest pod in each
+    See docs/reference/engine.md#matching.
+
+    The second half (ADR-6) follows from the first in a well-formed need, whose min_unit is the largest pod in each
     dimension. It keeps a need without a proper min_unit from swallowing machines that bring it nothing.
     """
     return {name: 1 for name, milli in need.aggregate.items() if milli > 0} | {
@@ -45,32 +47,35 @@ def smallest_useful_machine(need: Need) -> Vector:
 
 
 class Snapshot:
-    """Machines by state, by cluster and by what they can serve (§3.6). Every sequence has one fixed order."""
+    """Machines by state, by cluster and by what they can serve. Every sequence has one fixed order."""
 
     def __init__(self, machines: Iterable[Machine]) -> None:
         self.machines = sorted(machines, key=lambda machine: machine.id)
 
     def in_state(self, state: MachineState) -> Sequence[Machine]:
-        """By id (§3.6 "state→ids")."""
+        """By id (docs/reference/engine.md#inventory)."""
         return [machine for machine in self.machines if machine.state is state]
 
     def clusters(self) -> Sequence[str]:
-        """Those with Configured machines, by id (§3.11 "clusters in id order")."""
+        """Those with Configured machines, by id (docs/reference/engine.md#reclaim)."""
         return sorted({machine.cluster for machine in self.in_state(MachineState.CONFIGURED)})
 
     def configured(self, cluster: str) -> Sequence[Machine]:
-        """In keep order (§3.6 "cluster×state→list in keep order")."""
+        """In keep order (docs/reference/engine.md#cost-and-order)."""
         return self._bound_in(cluster, MachineState.CONFIGURED)
 
     def bound(self, cluster: str) -> Sequence[Machine]:
-        """§3.9 "the cluster's Configured bucket then Configuring bucket in keep order"."""
+        """The cluster's machines, Configured before Configuring, each in keep order.
+
+        See docs/reference/engine.md#credit.
+        """
         return [machine for state in BOUND for machine in self._bound_in(cluster, state)]
 
     def _bound_in(self, cluster: str, state: MachineState) -> Sequence[Machine]:
         return sorted((machine for machine in self.in_state(state) if machine.cluster == cluster), key=keep_order)
 
     def creating(self, profile: Profile, group: str) -> Sequence[Machine]:
-        """§3.9 "shard-wide Creating whose assigned fingerprint equals the Need's", for gangs "by group+fingerprint".
+        """Machines being created for a profile and group, for whichever cluster (docs/reference/engine.md#credit).
 
         In the order in which acquisition took them.
         """
@@ -82,7 +87,7 @@ class Snapshot:
         return sorted(mine, key=lambda machine: speculative_order(machine, profile.interruption_bucket))
 
     def usable(self, profile: Profile, unit: ReadVector) -> Usable:
-        """Every machine, in any state, that matches a profile (§3.3) and covers a unit (§3.1)."""
+        """Every machine, in any state, that matches a profile and covers a unit (docs/reference/engine.md#matching)."""
         return frozenset(
             machine.id
             for machine in self.machines
@@ -90,7 +95,7 @@ class Snapshot:
         )
 
     def pool(self, interruption_bucket: int, usable: Usable) -> Sequence[Machine]:
-        """§3.9 "States tried in order Idle, then Speculative", each in its order of §3.4."""
+        """What may be acquired: Idle machines, then Speculative ones (docs/reference/engine.md#acquisition)."""
         idle = sorted(self.in_state(MachineState.IDLE), key=idle_order)
         speculative = sorted(
             self.in_state(MachineState.SPECULATIVE),

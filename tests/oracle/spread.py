@@ -1,4 +1,4 @@
-"""Spread: a need's machines are taken evenly over the values of its topology keys (spec/engine.md §3.9, ADR 3)."""
+"""Spread: a need's machines are taken evenly over the values of its topology keys (docs/reference/engine.md#spread)."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,14 +13,17 @@ Cell = tuple[str, ...]
 
 
 def binding_terms(profile: Profile) -> Sequence[Spread]:
-    """§3.9 "DoNotSchedule spread (Same wins if both)"."""
+    """Hard spreads; a gang has none (docs/reference/engine.md#spread)."""
     if profile.same is not None:
         return ()
     return [term for term in profile.spread if term.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]
 
 
 def acquire_spread(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """§3.9 "repeatedly take the cheapest head among domains …, tie by value", Idle first."""
+    """The cheapest machine among the domains that are not ahead, again and again, Idle first.
+
+    See docs/reference/engine.md#spread.
+    """
     balance = Balance(fill, snapshot)
     for machine in balance.in_turn(sorted(claims.free_pool(snapshot, fill), key=_rank(fill, balance))):
         claims.claim(machine, fill)
@@ -29,7 +32,7 @@ def acquire_spread(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
 
 
 def hold_domains(own: Sequence[Machine], fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """ADR 26: a spread need that is met keeps its own machines in domains that have less than they must."""
+    """ADR-26: a spread need that is met keeps its own machines in domains that have less than they must."""
     for term in binding_terms(fill.need.profile):
         for machine in own:
             if machine not in claims and machine.attribute(term.topology_key) in lean_domains(term, fill, snapshot):
@@ -37,7 +40,7 @@ def hold_domains(own: Sequence[Machine], fill: Fill, snapshot: Snapshot, claims:
 
 
 def cover_domains(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
-    """ADR 26: a spread need that is met by what is bound takes a machine for each domain that has less than it must.
+    """ADR-26: a spread need that is met by what is bound takes a machine for each domain that has less than it must.
 
     Not while something is being created for it: that may be what it lacks.
     """
@@ -55,7 +58,7 @@ def cover_domains(fill: Fill, snapshot: Snapshot, claims: Claims) -> None:
 
 
 def lean_domains(term: Spread, fill: Fill, snapshot: Snapshot) -> set[str]:
-    """ADR 26: where a need's cluster has machines of use to it, but it has less than the scheduler must put there.
+    """ADR-26: where a need's cluster has machines of use to it, but it has less than the scheduler must put there.
 
     The emptiest of D domains has at least 1/D of what is left if all others have max_skew Pods more.
     """
@@ -84,12 +87,12 @@ def _rank(fill: Fill, balance: "Balance") -> Callable[[Machine], tuple[bool, flo
 
 
 class Balance:
-    """How many of a need's machines each domain has, and where one more may go (§3.9)."""
+    """How many of a need's machines each domain has, and where one more may go."""
 
     def __init__(self, fill: Fill, snapshot: Snapshot) -> None:
-        """§3.9 "min counts every domain seen in the pool (incl. exhausted ones)".
+        """Every domain of the pool counts, the exhausted ones too (docs/reference/engine.md#spread).
 
-        What the need holds counts from the start (ADR 3; §11 item 10): a lost machine would else be replaced in the
+        What the need holds counts from the start (ADR-3): a lost machine would else be replaced in the
         wrong domain, and its pod would never bind under DoNotSchedule.
         """
         self._terms = binding_terms(fill.need.profile)
@@ -105,7 +108,8 @@ class Balance:
                     counts[value] += weight
 
     def in_turn(self, ranked: Sequence[Machine]) -> Iterator[Machine]:
-        """Machines for the need, each counted: always the first in rank of those whose cell is not ahead (§3.9).
+        """Machines for the need, each counted: always the first in rank of those whose cell is not ahead
+        (docs/reference/engine.md#spread).
 
         The scheduler would not use a machine that lacks one of the keys, so these are left out.
         """
@@ -122,12 +126,12 @@ class Balance:
             yield machine
 
     def cell(self, machine: Machine) -> Cell | None:
-        """The machine's value for every term (ADR 3: all hold at once); None if it lacks one."""
+        """The machine's value for every term (ADR-3: all hold at once); None if it lacks one."""
         values = [machine.attribute(term.topology_key) for term in self._terms]
         return None if None in values else tuple(value for value in values if value is not None)
 
     def _allows(self, cell: Cell) -> bool:
-        """§3.9 "domains whose count ≤ min+skew−1 (skew ≥1)", for every term."""
+        """Whether no domain of the cell is ahead of the emptiest one by its skew (docs/reference/engine.md#spread)."""
         return all(
             counts[value] <= min(counts.values()) + max(1, term.max_skew) - 1
             for term, counts, value in zip(self._terms, self._counts, cell, strict=True)

@@ -1,4 +1,4 @@
-"""Need views: what a cycle made of each need, and why a need is not met (spec/engine.md §2.5)."""
+"""Need views: what a cycle made of each need, and why a need is not met (docs/reference/wire.md#need-views)."""
 
 from collections.abc import Iterable
 
@@ -9,13 +9,13 @@ from tests.oracle.phase2 import Unresolved
 
 
 def need_views(fills: Iterable[Fill], unresolved: Iterable[Unresolved], ledger: ShortfallLedger) -> list[NeedView]:
-    """§2.5 "Rows ordered priority desc, arrival asc, cluster asc": the order of the fills."""
+    """One for each need, in order of precedence (docs/reference/wire.md#need-views)."""
     exhausted = {entry.fill for entry in unresolved if entry.some_victims}
     return [_view(fill, unmet_reason(fill, fill in exhausted), ledger) for fill in fills]
 
 
 def _view(fill: Fill, reason: UnmetReason, ledger: ShortfallLedger) -> NeedView:
-    """§2.5 "NeedView"; parked_age_cycles is filled, which the reference does not [GAP]."""
+    """A row of the answer (docs/reference/wire.md#need-views)."""
     return NeedView(
         need=fill.need,
         satisfied=fill.met,
@@ -33,7 +33,7 @@ def _view(fill: Fill, reason: UnmetReason, ledger: ShortfallLedger) -> NeedView:
 
 
 def unmet_reason(fill: Fill, preemption_exhausted: bool) -> UnmetReason:
-    """§2.5 "Derivation order": satisfied, topology, supply "in any state", preemption, priority."""
+    """The first reason that applies (docs/reference/wire.md#need-views)."""
     if fill.met:
         return UnmetReason.UNSPECIFIED
     if fill.need.profile.same is not None and (fill.parked or fill.domain is None or not fill.satisfiable):

@@ -1,4 +1,4 @@
-"""What goes over the wire and into a cluster: generated code is current, field numbers are the spec's."""
+"""What goes over the wire and into a cluster: generated code is current, field numbers are upstream's."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def test_the_generated_code_is_current(tmp_path: Path) -> None:
         assert (PROJECT / path).read_text() == (tmp_path / path).read_text(), f"{path} is stale: run `make proto`"
 
 
-# spec/engine.md §2, word by word: every message, and every field with its number. Those from 100 on are ours.
+# Every message, and every field with its number, written down a second time. Those from 100 on are ours.
 SPEC = """
 ClusterCapacityNeeds: cluster_id=1 timestamp_unix_nanos=2 needs=3
 CapacityNeed: requirements=1 aggregate_resources=2 priority=3 spread=5 interruption_penalty_bucket=6
@@ -210,7 +210,7 @@ def test_enums_and_services_are_the_specs() -> None:
 
 @dataclass(frozen=True)
 class Crd:
-    """What spec/engine.md §2.6 says of a CustomResourceDefinition."""
+    """What a CustomResourceDefinition must say (docs/reference/wire.md#capacityrequest)."""
 
     scope: str
     short_names: list[str]

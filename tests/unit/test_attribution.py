@@ -1,4 +1,4 @@
-"""Where time or success is lost when everything flows (spec/harness.md, Appendix C)."""
+"""Where time or success is lost when everything flows (docs/reference/harness.md#reading-a-bad-run)."""
 
 from bigfleet.shard.metrics import Outcome
 from scaletest.judge.attribution import OUTCOMES, attribution

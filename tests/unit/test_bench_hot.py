@@ -199,7 +199,7 @@ def test_a_bar_that_only_a_busy_machine_misses_is_told_apart() -> None:
 
 def test_a_case_without_a_bar_stands_beside_what_was_reached() -> None:
     told = list(hot.summary([line(case="one roll-up", bar=None)], Baseline()))
-    assert "(in brackets: no bar, but what a prototype reached, engine-perf.md §3)" in told
+    assert "(in brackets: no bar, but what a prototype of the engine reached)" in told
 
 
 def test_figures_without_a_baseline_are_counted_with_how_to_store_one() -> None:

@@ -19,7 +19,7 @@ METRICS_PORTS = {
     "provider": {8800},
     "kwok-cluster": {8770, 8771, 8773, 8775, 8776},
 }
-# design.md §2, written down a second time.
+# The table of flows (ADR-13), written down a second time.
 FLOWS = {
     *(
         (source, "issuer", 7810)
@@ -172,7 +172,7 @@ def test_peers_stand_in_environment_variables_and_nowhere_else(variant: str) -> 
             assert set(re.findall(r"\$\((\w+)\)", words)) <= environment(container).keys()
 
 
-# Where `kubectl port-forward` arrives (ADR-0014); the runner switches it off on the embedded host.
+# Where `kubectl port-forward` arrives (ADR-14); the runner switches it off on the embedded host.
 OWN_LOOPBACK = {
     "prometheus": {"--web.listen-address=127.0.0.1:9090", "--listen=127.0.0.1:9091"},
     "bigfleet-provider": {"--also-listen=127.0.0.1:7800"},
@@ -198,7 +198,7 @@ def test_every_process_binds_the_pods_own_address(variant: str) -> None:
             assert not [one for one in arguments if re.search(r"=[^$]*:\d+$", one)]
             assert "0.0.0.0" not in str(arguments)
             ports = [port["containerPort"] for port in container.get("ports", [])]
-            # Grafana never runs where pods share a loopback, and has one address to listen on: all (ADR-0014).
+            # Grafana never runs where pods share a loopback, and has one address to listen on: all (ADR-14).
             assert all(binds(container, port) for port in ports) or container["name"] == "grafana"
 
 

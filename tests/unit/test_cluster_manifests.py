@@ -1,4 +1,4 @@
-"""Drawn demand becomes the objects that spec/harness.md §4.1 describes."""
+"""Drawn demand becomes the objects that docs/reference/harness.md#load describes."""
 
 from dataclasses import replace
 from typing import Any

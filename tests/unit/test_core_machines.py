@@ -1,4 +1,4 @@
-"""The state machine and the invariants of machines (spec/engine.md §3.5)."""
+"""The state machine and the invariants of machines (docs/reference/engine.md#machine-states)."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Penalty buckets and effective cost (spec/engine.md §2.1, §3.4)."""
+"""Penalty buckets and effective cost (docs/reference/engine.md#penalty-buckets)."""
 
 import math
 

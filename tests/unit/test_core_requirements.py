@@ -1,4 +1,4 @@
-"""Match semantics, canonical profiles and fingerprints (spec/engine.md §3.2, §3.3)."""
+"""Match semantics, canonical profiles and fingerprints (docs/reference/engine.md#matching)."""
 
 import pickle
 from dataclasses import replace

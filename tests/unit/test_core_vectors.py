@@ -1,4 +1,4 @@
-"""Vectors: absent dimensions are zero, subtraction stops at zero (spec/engine.md §3.1)."""
+"""Vectors: absent dimensions are zero, subtraction stops at zero (docs/reference/engine.md#vectors)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The locked formulas of preemption (spec/engine.md §3.4)."""
+"""The locked formulas of preemption (docs/reference/engine.md#victims)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Gangs live in one domain, chosen in seven steps (spec/engine.md §3.9)."""
+"""Gangs live in one domain, chosen in seven steps (docs/reference/engine.md#gangs)."""
 
 from typing import Any
 
@@ -146,7 +146,7 @@ class TestClaims:
 
 
 class TestMachinesOfOthers:
-    """ADR 21: a gang leaves alone what was bound for a need as important as itself that is still there."""
+    """ADR-21: a gang leaves alone what was bound for a need as important as itself that is still there."""
 
     def test_another_gangs_machines_are_not_taken_though_the_gang_comes_first(self) -> None:
         machines = [*bound("r1", 2, of_group="late"), *free("r2", 2)]

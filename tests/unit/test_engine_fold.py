@@ -1,4 +1,4 @@
-"""Gangs that fit on one machine become plain demand (spec/engine.md §3.8)."""
+"""Gangs that fit on one machine become plain demand (docs/reference/engine.md#folding)."""
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need

@@ -1,4 +1,4 @@
-"""Gangs that cannot be placed are parked after 8 cycles and probe every 32 (spec/engine.md §3.9)."""
+"""Gangs that cannot be placed are parked after 8 cycles and probe every 32 (docs/reference/engine.md#parking)."""
 
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
@@ -141,7 +141,7 @@ def test_parked_demand_is_still_a_shortfall_and_takes_no_victims() -> None:
 
 
 def test_a_probe_that_finds_nothing_takes_no_victims() -> None:
-    """It is parked again in the next cycle, and would leave what it freed to others (ADR 6)."""
+    """It is parked again in the next cycle, and would leave what it freed to others (ADR-6)."""
     low = profile(priority=1)
     victims = [configured(f"v{n}", "c2", rack="r1", of=low) for n in range(2)]
     world = [*held(), *victims], [gang(), need(cpu(8), of=low, cluster="c2")]

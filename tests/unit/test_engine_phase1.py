@@ -1,4 +1,4 @@
-"""Credit of bound capacity, and acquisition for plain needs (spec/engine.md §3.9)."""
+"""Credit of bound capacity, and acquisition for plain needs (docs/reference/engine.md#credit)."""
 
 from itertools import permutations
 
@@ -63,7 +63,7 @@ class TestCredit:
             assert acted(decide(bound, [need(cpu(4 * count))]), ActionKind.RECLAIM) == released
 
     def test_a_need_claims_its_own_machines_first(self) -> None:
-        """ADR 21: by price alone the important need would take both machines, and the other would buy a third."""
+        """ADR-21: by price alone the important need would take both machines, and the other would buy a third."""
         important, other = profile(priority=2), profile(priority=1)
         machines = [
             configured("large", allocatable=cpu(8), price=9, of=important),

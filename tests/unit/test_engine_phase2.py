@@ -1,4 +1,7 @@
-"""Preemption: who may take what from whom, in which order, with how much notice (spec/engine.md §3.4, §3.10)."""
+"""Preemption: who may take what from whom, in which order, with how much notice.
+
+See docs/reference/engine.md#preemption.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reclaim of excess and release of free machines (spec/engine.md §3.11, §3.18)."""
+"""Reclaim of excess and release of free machines (docs/reference/engine.md#reclaim)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a cycle reports: shortfalls, need views, reasons, hints and laps (spec/engine.md §2.5, §3.12, §3.16)."""
+"""What a cycle reports: shortfalls, need views, reasons, hints and laps."""
 
 from dataclasses import replace
 

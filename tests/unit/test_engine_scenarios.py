@@ -1,4 +1,4 @@
-"""The six scenarios of spec/engine.md §8, with their figures, and the loops that must stand still."""
+"""The six scenarios of docs/reference/engine.md#scenarios, with their figures, and the loops that must stand still."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Spread needs take machines evenly, counting those that they have (spec/engine.md §3.9, §11.10)."""
+"""Spread needs take machines evenly, counting those that they have (docs/reference/engine.md#spread)."""
 
 from collections import Counter
 

@@ -268,7 +268,7 @@ class Worker:
     async def until(self, count: int) -> list[str]:
         runner = asyncio.create_task(self.queue.run())
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while len(self.handled) < count:
                     await self.progress.wait()
                     self.progress.clear()

@@ -1,4 +1,4 @@
-"""How CapacityRequests become a roll-up (spec/engine.md §3.2)."""
+"""How CapacityRequests become a roll-up (docs/reference/engine.md#from-pod-to-need)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an UpcomingNode says after each frame (spec/engine.md §5.1)."""
+"""What an UpcomingNode says after each frame (docs/reference/wire.md#upcomingnode)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One exit code out of many failures, in the order of docs/adr/0019; summary.json lists them all."""
+"""One exit code out of many failures, in the order of ADR-19; summary.json lists them all."""
 
 from itertools import combinations
 

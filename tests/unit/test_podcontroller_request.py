@@ -1,4 +1,4 @@
-"""From a Pod to its CapacityRequest (spec/engine.md §5.2)."""
+"""From a Pod to its CapacityRequest (docs/reference/engine.md#pod-controller)."""
 
 from pathlib import Path
 from typing import Any

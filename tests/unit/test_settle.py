@@ -1,4 +1,4 @@
-"""Steady state as ADR-0045 defines it: strict, consecutive, and with a sentence when it is not reached."""
+"""Steady state as BF-0045 defines it: strict, consecutive, and with a sentence when it is not reached."""
 
 import asyncio
 from dataclasses import replace

@@ -186,7 +186,7 @@ class TestBootstrap:
         assert world.state() is S.CONFIGURING
 
     async def test_a_machine_is_failed_and_comes_back_when_the_provider_says_so(self, world: World) -> None:
-        # spec trap: a provider may bring a machine back from Failed (B705), and the shard must follow.
+        # A provider may bring a machine back from Failed (B705), and the shard must follow.
         await world.with_machine(S.IDLE)
         world.submit(ActionKind.BOOTSTRAP)
         await world.settle()

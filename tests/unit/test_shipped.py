@@ -31,7 +31,7 @@ from tests.unit.plans import LAPTOP, shipped_plan
 FAT, MID, KIND = "example-fat-host", "example-mid-host", "example-kind-laptop"
 DEV = ("dev-50", "dev-500", "smoke")
 
-# Nominal machines, ramp, soak, settle budget, cycle bar (spec/harness.md §2.6).
+# Nominal machines, ramp, soak, settle budget, cycle bar.
 VALUES = {
     "smoke": (20, 60, 150, "4m", 5),
     "dev-50": (50, 300, 180, "10m", 5),
@@ -131,7 +131,8 @@ def test_the_5k_profiles_pass_preflight_on_mid_hosts(name: str) -> None:
 
 
 # Clusters, hosts, shards; effective machines; per cluster configured, before and after gang floors; per shard idle and
-# speculative; Pods/s asked and bound; dollars for ramp + soak + 10 min, and for the soak alone (spec/harness.md §2.4).
+# speculative; Pods/s asked and bound; dollars for ramp + soak + 10 min, and for the soak alone.
+# The formulas: docs/reference/harness.md#geometry.
 TABLE = [
     ("dev-50", KIND, None, 2, 2, 1, 610, 305, 333, 732, 3_050, 16.7, 30, 0, 0),
     ("5k", FAT, None, 20, 3, 1, 5_784, 289, 361, 1_156, 17_352, 278, 600, 2.98, 1.27),

@@ -1,4 +1,7 @@
-"""The closed loop of spec/harness.md Appendix A: it stands still at steady demand, and old bugs show their symptoms."""
+"""The closed loop stands still at steady demand, and old bugs show their symptoms.
+
+See docs/reference/harness.md#closed-loop.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What spec/engine.md §8 names can be said; docs/adr/0029 has what cannot, and why."""
+"""Upstream's flags can be said; ADR-29 has those that cannot, and why."""
 
 from pathlib import Path
 

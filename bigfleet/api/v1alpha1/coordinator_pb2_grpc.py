@@ -176,7 +176,7 @@ class CoordinatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetQuota(self, request, context):
-        """Ours: the reference keeps quotas and providers, and has no way to write them.
+        """Ours: upstream keeps quotas and providers, and has no way to write them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

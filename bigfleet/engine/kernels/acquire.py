@@ -1,4 +1,4 @@
-"""Acquisition: which free machines each short need takes, by its topology (spec/engine.md §3.9)."""
+"""Acquisition: which free machines each short need takes, by its topology (docs/reference/engine.md#acquisition)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ __all__ = ["acquire"]
 
 @helper
 def allowed(cell, cell_values, terms, first_term, term_skews, term_offsets, base, balances, least):
-    """Whether each of the cell's domains has at most min + skew − 1 machines (spec/engine.md §3.9)."""
+    """Whether each of the cell's domains has at most min + skew − 1 machines (docs/reference/engine.md#spread)."""
     for t in range(terms):
         slot = base + term_offsets[first_term + t] + cell_values[cell, t]
         if balances[slot] > least[t] + term_skews[first_term + t] - 1:
@@ -161,7 +161,7 @@ def take_spread(
 ):  # fmt: skip
     """Take the cheapest machine of a cell that is not ahead of others, again and again; Idle ones first.
 
-    A row that is met takes one for each value that is `wanted` (ADR 26), ahead or not. A cell is one value for each
+    A row that is met takes one for each value that is `wanted` (ADR-26), ahead or not. A cell is one value for each
     term. Returns (taken so far, how many of this row are Idle).
     """
     cell_values = np.empty((n_kinds + 1, terms), np.int32)

@@ -87,7 +87,7 @@ def fill_plain(
     row, number, first, useful, n_useful, heads, followers, owned, holders, at_local, locals_, lefts, allocatable_of,
     allocatable, missing, credited,
 ):  # fmt: skip
-    """Claim the first machine of any useful chain until the row is met (spec/engine.md §3.9, ADR-0045)."""
+    """Claim the first machine of any useful chain until the row is met (BF-0045)."""
     while is_short(missing, row):
         best, chain = -1, -1
         for i in range(n_useful):
@@ -145,7 +145,7 @@ def claim_others(
 @helper
 def own_chains(cluster, first, count, slab_starts, slab_sizes, seg_owners, row_keys, first_keys, own_heads,
                own_tails, own_followers):  # fmt: skip
-    """Chain each row's own machines: acquired for its fingerprint and its group (ADR-0051, ADR 21).
+    """Chain each row's own machines: acquired for its fingerprint and its group (BF-0051, ADR-21).
 
     `row_keys` are the keys of the cluster's rows, sorted; `first_keys` is −1 for every profile, before and after.
     """
@@ -283,7 +283,7 @@ def hold_domains(
     row, number, first, own, own_heads, own_followers, key, others, domains, attributes, profiles, units, matches,
     wants, pods, owned, holders, at_local, locals_, lefts, allocatable_of, allocatable, missing, credited, held,
 ):  # fmt: skip
-    """Claim the row's own machines in lean domains, in keep order (ADR 26)."""
+    """Claim the row's own machines in lean domains, in keep order (ADR-26)."""
     position = own_heads[own]
     while position >= 0:
         place = first + position

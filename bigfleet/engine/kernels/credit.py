@@ -1,4 +1,4 @@
-"""Credit: which bound machine counts for which need (spec/engine.md §3.8 and §3.9), for a batch of clusters."""
+"""Credit: which bound machine counts for which need (docs/reference/engine.md#credit), for a batch of clusters."""
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def credit(
     own_tails = np.empty(len(own_keys), np.int32)
     first_keys = np.full(matches.shape[0], -1, np.int32)
     own_followers = np.full(len(holders), -1, np.int32)
-    # Machines that are the own ones of a row as important as the gangs that are being served, or more (ADR 21).
+    # Machines that are the own ones of a row as important as the gangs that are being served, or more (ADR-21).
     # Those of rows below that priority are not set aside yet; `lefts` counts the others.
     owned = np.zeros(len(holders), np.uint8)
     aside_from = np.full(clusters, np.iinfo(np.int64).max, np.int64)
@@ -197,7 +197,7 @@ def credit(
                     lefts, allocatable_of, allocatable, missing, credited,
                 )  # fmt: skip
                 counted = False
-            # A spread row that is met: does each domain have what the scheduler must put there (ADR 26)? What is kept
+            # A spread row that is met: does each domain have what the scheduler must put there (ADR-26)? What is kept
             # for one term may help another, so that with several they are looked at once more in the end.
             steps = 0 if is_short(missing, row) else n_terms * min(2, n_terms)
             for step in range(steps):

@@ -1,4 +1,4 @@
-"""Gangs: what one domain has for a gang, and which it chooses (spec/engine.md §3.9, ADR-0040, ADR-0051)."""
+"""Gangs: what one domain has for a gang, and which it chooses (docs/reference/engine.md#gangs)."""
 
 from bigfleet.engine.kernels.jit import helper
 from bigfleet.engine.kernels.pools import SATURATED
@@ -54,7 +54,7 @@ def settled_domain(domains, count, creditable, own, missing, row, by_name):
 
 @helper
 def best_domain(domains, count, counts, totals, creditable, own, missing, row, by_name, value_ranks):
-    """The seven steps of the choice (spec/engine.md §3.9); returns (domain, whether it would satisfy)."""
+    """The seven steps of the choice (docs/reference/engine.md#gangs); returns (domain, whether it would satisfy)."""
     chosen, best = -1, (2, 0.0, 0.0, 0.0, 0, 0)
     for i in range(count):
         domain = domains[i]

@@ -1,4 +1,4 @@
-"""How a kernel is compiled: ahead of time by `make`, never while a shard runs (design.md §7)."""
+"""How a kernel is compiled: ahead of time by `make`, never while a shard runs (ADR-15)."""
 
 import hashlib
 import os

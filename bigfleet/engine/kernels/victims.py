@@ -1,4 +1,4 @@
-"""Preemption: which machines short needs take from work of lower priority (spec/engine.md §3.10)."""
+"""Preemption: which machines short needs take from work of lower priority (docs/reference/engine.md#preemption)."""
 
 import numpy as np
 

@@ -25,7 +25,7 @@ S = MachineState
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that a provider may take; the defaults are those of the contract's own suite (spec/engine.md §6.2)."""
+    """Seconds that a provider may take; the defaults are upstream's (docs/reference/wire.md#suite-limits)."""
 
     create_seconds: float = 10.0
     """Until a machine that is created is Idle."""

@@ -34,7 +34,7 @@ class Check:
     name: str
     area: str
     rule: str
-    """The docstring: the rule, and where it is written."""
+    """The docstring; numbers such as B705 are those of docs/reference/wire.md#behaviour-numbers."""
     work: Work
 
 

@@ -40,7 +40,7 @@ class Deleter(Protocol):
 
 @runtime_checkable
 class ReadinessChecker(Protocol):
-    """A backend that can see whether a node has joined (ADR-0056). Without it the gate is not enforced."""
+    """A backend that can see whether a node has joined (BF-0056). Without it the gate is not enforced."""
 
     async def confirm_node_ready(self, machine: MachineRecord) -> None:
         """Return once the machine's node is Ready in `machine.cluster`."""

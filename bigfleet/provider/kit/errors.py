@@ -1,8 +1,8 @@
-"""What a provider can answer instead of an ack, and what a backend can raise.
+"""What a provider can answer instead of an ack, and what a backend can raise (docs/reference/wire.md#order-of-checks).
 
 ProviderError           an answer with a gRPC code
 ├── InvalidArgument     INVALID_ARGUMENT
-├── Fenced              FAILED_PRECONDITION: this code means fencing and nothing else (spec/engine.md §3.17)
+├── Fenced              FAILED_PRECONDITION: this code means fencing and nothing else
 ├── UnknownMachine      NOT_FOUND
 ├── IllegalTransition   INTERNAL
 ├── Unsupported         UNIMPLEMENTED

@@ -1,4 +1,7 @@
-"""Fencing: a shard's older self must not move a machine that its newer self has touched (spec/engine.md §3.17)."""
+"""Fencing: a shard's older self must not move a machine that its newer self has touched.
+
+See docs/reference/wire.md#fencing.
+"""
 
 from collections.abc import Container, Iterator
 from typing import NamedTuple

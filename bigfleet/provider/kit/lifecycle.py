@@ -63,7 +63,7 @@ class Lifecycle:
         metrics.waiting_for_node.set_function(lambda: len(self._waiting))
         metrics.in_flight.set_function(lambda: len(self._in_flight))
         if self._readiness is None:
-            log.warning("this backend cannot see nodes: Configured does not mean that a node is Ready (ADR-0056)")
+            log.warning("this backend cannot see nodes: Configured does not mean that a node is Ready (BF-0056)")
 
     async def __aenter__(self) -> Self:
         return self

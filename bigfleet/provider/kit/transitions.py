@@ -1,4 +1,7 @@
-"""The four transitions, the positions they start from, and how long each may take (spec/engine.md §3.5, §6.1)."""
+"""The four transitions, the positions they start from, and how long each may take.
+
+See docs/reference/wire.md#provider-rpcs.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,7 +37,8 @@ EDGES = {
     Kind.DELETE: Edge(MachineState.IDLE, MachineState.DELETING, MachineState.SPECULATIVE),
 }
 
-# What brings a Failed machine back (B705): the transition that failed, once more, or a step towards nothing.
+# What brings a Failed machine back (B705, docs/reference/wire.md#behaviour-numbers): the transition that failed, once
+# more, or a step towards nothing.
 # A drain that failed may have left workloads on the host: it is not configured for anybody before it is drained.
 # A lost machine (None) has no host any more: its slot can only be filled anew.
 RECOVERY: dict[Kind | None, frozenset[Kind]] = {

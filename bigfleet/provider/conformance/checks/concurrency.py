@@ -1,4 +1,4 @@
-"""Calls that come at the same time."""
+"""Calls that come at the same time (docs/reference/wire.md#idempotency)."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ _AT_ONCE = 10
 
 @check
 async def parallel_retries_are_one_operation(bench: Bench) -> None:
-    """Identical calls that come at once are one operation, and the machine lands once (spec §6.3, B401–409)."""
+    """Identical calls that come at once are one operation, and the machine lands once (B401–409)."""
     bench.any_shard()  # with tokens, those that are overtaken are fenced, as they should be
     machine_id = await bench.machine(S.SPECULATIVE)
     answers = await asyncio.gather(*(bench.create(machine_id) for _ in range(_AT_ONCE)))
@@ -27,7 +27,7 @@ async def parallel_retries_are_one_operation(bench: Bench) -> None:
 
 @check
 async def conflicting_calls_serialise(bench: Bench) -> None:
-    """Of a Configure and a Delete that come at once one is accepted, and that one is done (spec §6.3, B401–409)."""
+    """Of a Configure and a Delete that come at once one is accepted, and that one is done (B401–409)."""
     bench.any_shard()
     machine_id = await bench.machine(S.IDLE)
     configured, deleted = await asyncio.gather(bench.configure(machine_id), bench.delete(machine_id))
@@ -41,8 +41,7 @@ async def conflicting_calls_serialise(bench: Bench) -> None:
 
 @check
 async def zombie_against_live_shard(bench: Bench) -> None:
-    """When a shard's old and new self call at once, no call of the old one passes after one of the new (spec §6.3,
-    B401–409)."""
+    """When a shard's old and new self call at once, no call of the old one passes after one of the new (B401–409)."""
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     tokens = [fence.token(epoch, sequence) for sequence in range(1, _AT_ONCE) for epoch in (0, 1)]
     for answer in await asyncio.gather(*(bench.client.create(machine_id, token) for token in tokens)):

@@ -1,4 +1,4 @@
-"""A shard's older self must not move what its newer self has touched (spec §3.17)."""
+"""A shard's older self must not move what its newer self has touched (docs/reference/wire.md#fencing)."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ _LAST_EPOCH = 8
 
 @check
 async def fencing_unknown_shard_accepted(bench: Bench) -> None:
-    """The first call of a shard for a machine is accepted, whatever its token (spec §6.2, §3.17)."""
+    """The first call of a shard for a machine is accepted, whatever its token."""
     bench.any_shard()
     machine_id = await bench.machine(S.IDLE)
     (await bench.client.create(machine_id, bench.fence().token(3, 77))).accepted()
@@ -28,7 +28,7 @@ async def fencing_unknown_shard_accepted(bench: Bench) -> None:
 
 @check
 async def fencing_stale_epoch_rejected(bench: Bench) -> None:
-    """An older epoch is FAILED_PRECONDITION, however high its sequence number (spec §6.2, §3.17)."""
+    """An older epoch is FAILED_PRECONDITION, however high its sequence number."""
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.create(machine_id, fence.token(5, 1))).accepted()
     (await bench.client.create(machine_id, fence.token(4, 1000))).fenced()
@@ -36,7 +36,7 @@ async def fencing_stale_epoch_rejected(bench: Bench) -> None:
 
 @check
 async def fencing_stale_sequence_rejected(bench: Bench) -> None:
-    """In one epoch, a sequence number that is not above the last one is FAILED_PRECONDITION (spec §6.2, §3.17)."""
+    """In one epoch, a sequence number that is not above the last one is FAILED_PRECONDITION."""
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.create(machine_id, fence.token(0, 10))).accepted()
     (await bench.client.create(machine_id, fence.token(0, 9))).fenced()
@@ -46,7 +46,7 @@ async def fencing_stale_sequence_rejected(bench: Bench) -> None:
 
 @check
 async def fencing_new_epoch_resets_sequence(bench: Bench) -> None:
-    """A newer epoch is accepted, however low its sequence number (spec §6.2, §3.17)."""
+    """A newer epoch is accepted, however low its sequence number."""
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.create(machine_id, fence.token(0, 100))).accepted()
     (await bench.client.create(machine_id, fence.token(1, 1))).accepted()
@@ -54,7 +54,7 @@ async def fencing_new_epoch_resets_sequence(bench: Bench) -> None:
 
 @check
 async def fencing_reads_unaffected(bench: Bench) -> None:
-    """Get and List are answered to a shard that was fenced (spec §6.2, §3.17)."""
+    """Get and List are answered to a shard that was fenced."""
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.create(machine_id, fence.token(1, 1))).accepted()
     await bench.client.create(machine_id, fence.token(0, 1))
@@ -66,7 +66,7 @@ async def fencing_reads_unaffected(bench: Bench) -> None:
 
 @check
 async def fencing_per_machine_isolation(bench: Bench) -> None:
-    """A shard's token for one machine says nothing about another (spec §6.2, §3.17, ADR-0058)."""
+    """A shard's token for one machine says nothing about another (BF-0058)."""
     one = await bench.machine(S.IDLE)
     other, fence = await bench.machine(S.IDLE, but={one}), bench.fence()
     (await bench.client.create(one, fence.token(1, 100))).accepted()
@@ -75,7 +75,7 @@ async def fencing_per_machine_isolation(bench: Bench) -> None:
 
 @check
 async def fencing_per_shard_isolation(bench: Bench) -> None:
-    """One shard's token says nothing about another shard's (spec §3.17, B301–312)."""
+    """One shard's token says nothing about another shard's (B301–312)."""
     bench.any_shard()
     machine_id, one, other = await bench.machine(S.IDLE), bench.fence(), bench.fence()
     (await bench.client.create(machine_id, other.token(1, 100))).accepted()
@@ -84,7 +84,7 @@ async def fencing_per_shard_isolation(bench: Bench) -> None:
 
 @check
 async def fencing_before_not_found(bench: Bench) -> None:
-    """A stale token is FAILED_PRECONDITION even for a machine that is not there, on each RPC (spec §3.17, B301–312)."""
+    """A stale token is FAILED_PRECONDITION even for a machine that is not there, on each RPC (B301–312)."""
     client = bench.client
     for call in (client.create, client.drain, client.delete):
         nobody, fence = bench.unknown_id(), bench.fence()
@@ -100,7 +100,7 @@ async def fencing_before_not_found(bench: Bench) -> None:
 
 @check
 async def fencing_before_idempotency(bench: Bench) -> None:
-    """A stale token is FAILED_PRECONDITION even when the call has nothing to do, on each RPC (spec §3.17, B301–312)."""
+    """A stale token is FAILED_PRECONDITION even when the call has nothing to do, on each RPC (B301–312)."""
     client = bench.client
     machine_id, fence = await bench.machine(S.CONFIGURED), bench.fence()
     (await client.configure(machine_id, fence.token(1, 1), bench.cluster)).accepted()
@@ -116,7 +116,7 @@ async def fencing_before_idempotency(bench: Bench) -> None:
 
 @check
 async def fencing_before_position(bench: Bench) -> None:
-    """A stale token is FAILED_PRECONDITION even for a call that the machine's state forbids (spec §6.1, B301–312)."""
+    """A stale token is FAILED_PRECONDITION even for a call that the machine's state forbids (B301–312)."""
     machine_id, fence = await bench.machine(S.CONFIGURED), bench.fence()
     (await bench.client.configure(machine_id, fence.token(1, 1), bench.cluster)).accepted()
     (await bench.client.create(machine_id, fence.token(0, 1))).fenced()
@@ -124,7 +124,7 @@ async def fencing_before_position(bench: Bench) -> None:
 
 @check
 async def fencing_refused_call_advances_the_mark(bench: Bench) -> None:
-    """A token that passes counts even if the call is refused for another reason (spec §3.17, B301–312)."""
+    """A token that passes counts even if the call is refused for another reason (B301–312)."""
     machine_id, fence = await bench.machine(S.CONFIGURED), bench.fence()
     (await bench.client.create(machine_id, fence.token(1, 1))).refused_but_not_fenced()
     (await bench.client.configure(machine_id, fence.token(0, 1), bench.cluster)).fenced()
@@ -132,7 +132,7 @@ async def fencing_refused_call_advances_the_mark(bench: Bench) -> None:
 
 @check
 async def fencing_after_arguments(bench: Bench) -> None:
-    """A malformed call is INVALID_ARGUMENT before its token is looked at, which then does not count (spec §6.1)."""
+    """A malformed call is INVALID_ARGUMENT before its token is looked at, which then does not count."""
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.drain(machine_id, fence.token(5, 1), -1)).refused_with(StatusCode.INVALID_ARGUMENT)
     (await bench.client.create(machine_id, fence.token(0, 1))).accepted()
@@ -140,7 +140,7 @@ async def fencing_after_arguments(bench: Bench) -> None:
 
 @check
 async def fencing_zero_token_bypasses(bench: Bench) -> None:
-    """A call with no token at all is not fenced (spec §3.17, B301–312)."""
+    """A call with no token at all is not fenced (B301–312)."""
     bench.any_shard()
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.create(machine_id, fence.token(1, 1))).accepted()
@@ -149,7 +149,7 @@ async def fencing_zero_token_bypasses(bench: Bench) -> None:
 
 @check
 async def fencing_random_stream(bench: Bench) -> None:
-    """Of any stream of tokens those pass that are lexicographically above all before them (spec §3.17, B301–312)."""
+    """Of any stream of tokens those pass that are lexicographically above all before them (B301–312)."""
     machine_id, fence, random = await bench.machine(S.IDLE), bench.fence(), Random("conformance")
     highest = (0, 0)
     (await bench.client.create(machine_id, fence.token(*highest))).accepted()

@@ -1,4 +1,4 @@
-"""What a machine looks like on the wire."""
+"""What a machine looks like on the wire (docs/reference/wire.md#machine-fields)."""
 
 import math
 from typing import Any
@@ -39,7 +39,7 @@ async def _all(bench: Bench) -> Any:
 
 @check
 async def label_shape(bench: Bench) -> None:
-    """Every machine has an id, an instance_type and a state that is not UNSPECIFIED (spec §6.2)."""
+    """Every machine has an id, an instance_type and a state that is not UNSPECIFIED."""
     for machine in await _all(bench):
         if not machine.id:
             raise Broken(f"a machine of type {machine.instance_type!r} has no id")
@@ -51,7 +51,7 @@ async def label_shape(bench: Bench) -> None:
 
 @check
 async def cost_field_bounds(bench: Bench) -> None:
-    """price_per_hour is a number ≥ 0 and interruption_probability lies in [0, 1] (spec §6.2, §3.5)."""
+    """price_per_hour is a number ≥ 0 and interruption_probability lies in [0, 1]."""
     for machine in await _all(bench):
         if not machine.price_per_hour >= 0 or math.isinf(machine.price_per_hour):
             raise Broken(f"{machine.id} costs {machine.price_per_hour} an hour")
@@ -61,7 +61,7 @@ async def cost_field_bounds(bench: Bench) -> None:
 
 @check
 async def spot_declares_interruption(bench: Bench) -> None:
-    """A SPOT machine declares an interruption_probability above 0 (spec §6.1, B801–807)."""
+    """A SPOT machine declares an interruption_probability above 0 (B801–807)."""
     spot = [machine for machine in await _all(bench) if machine.capacity_type == CapacityType.SPOT]
     if not spot:
         raise NotApplicable("the provider lists no SPOT machine")
@@ -72,7 +72,7 @@ async def spot_declares_interruption(bench: Bench) -> None:
 
 @check
 async def no_field_hidden_in_labels(bench: Bench) -> None:
-    """Instance type and zone have fields of their own and do not stand in labels (spec §6.3, B801–807)."""
+    """Instance type and zone have fields of their own and do not stand in labels (B801–807)."""
     for machine in await _all(bench):
         for key in (INSTANCE_TYPE_KEY, ZONE_KEY):
             if key in machine.labels:
@@ -81,7 +81,7 @@ async def no_field_hidden_in_labels(bench: Bench) -> None:
 
 @check
 async def unique_ids(bench: Bench) -> None:
-    """An id names one machine: List has each of them once (spec §2.3)."""
+    """An id names one machine: List has each of them once."""
     seen: set[str] = set()
     for machine in await _all(bench):
         if machine.id in seen:
@@ -91,7 +91,7 @@ async def unique_ids(bench: Bench) -> None:
 
 @check
 async def listed_machines_are_sound(bench: Bench) -> None:
-    """Host, cluster and last_error fit the state of every listed machine (spec §3.5, B101–109)."""
+    """Host, cluster and last_error fit the state of every listed machine (B101–109)."""
     for machine in await _all(bench):
         if problem := unsound(machine):
             raise Broken(problem)
@@ -99,7 +99,7 @@ async def listed_machines_are_sound(bench: Bench) -> None:
 
 @check
 async def host_provider_stable(bench: Bench) -> None:
-    """HostRef.provider is one name, the same on every machine that has a host (spec §6.3, B801–807)."""
+    """HostRef.provider is one name, the same on every machine that has a host (B801–807)."""
     await bench.machine(S.IDLE)
     names = {machine.host.provider for machine in await _all(bench) if machine.host.ref}
     if "" in names or len(names) > 1:
@@ -108,7 +108,7 @@ async def host_provider_stable(bench: Bench) -> None:
 
 @check
 async def delete_clears_the_host(bench: Bench) -> None:
-    """A deleted machine is a slot again: its id stays, host, cluster and metadata are gone (spec §6.1, B801–807)."""
+    """A deleted machine is a slot again: its id stays, host, cluster and metadata are gone (B801–807)."""
     machine_id = await bench.machine(S.IDLE)
     answer = await bench.delete(machine_id)
     if answer.unimplemented:

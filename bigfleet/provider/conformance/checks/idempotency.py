@@ -1,4 +1,4 @@
-"""The same call again is the same operation."""
+"""The same call again is the same operation (docs/reference/wire.md#idempotency)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -26,32 +26,32 @@ async def _twice(bench: Bench, call: Callable[[str], Awaitable[Answer]], source:
 
 @check
 async def create_idempotent(bench: Bench) -> None:
-    """Two Creates in a row have the same operation_id (spec §6.2, §6.1)."""
+    """Two Creates in a row have the same operation_id."""
     await _twice(bench, bench.create, S.SPECULATIVE, S.IDLE)
 
 
 @check
 async def configure_idempotent(bench: Bench) -> None:
-    """Two Configures in a row have the same operation_id (spec §6.2, §6.1)."""
+    """Two Configures in a row have the same operation_id."""
     await _twice(bench, bench.configure, S.IDLE, S.CONFIGURED)
 
 
 @check
 async def drain_idempotent(bench: Bench) -> None:
-    """Two Drains in a row have the same operation_id (spec §6.2, §6.1)."""
+    """Two Drains in a row have the same operation_id."""
     await _twice(bench, bench.drain, S.CONFIGURED, S.IDLE)
 
 
 @check
 async def delete_idempotent(bench: Bench) -> None:
-    """Two Deletes in a row have the same operation_id (spec §6.2, §6.1)."""
+    """Two Deletes in a row have the same operation_id."""
     await _twice(bench, bench.delete, S.IDLE, S.SPECULATIVE)
 
 
 @check
 async def no_op_at_target_keeps_the_operation(bench: Bench) -> None:
     """A call for a machine that is already where it leads is answered with the operation that brought it there and
-    changes nothing (spec §6.1, B201–215)."""
+    changes nothing (B201–215)."""
     machine_id = await bench.machine(S.SPECULATIVE)
     steps = (
         (bench.create, S.IDLE),
@@ -73,7 +73,7 @@ async def no_op_at_target_keeps_the_operation(bench: Bench) -> None:
 
 @check
 async def operation_ids_are_fresh_per_cycle(bench: Bench) -> None:
-    """A new transition has a new operation_id, also one of a kind that was there before (spec §6.1, B201–215)."""
+    """A new transition has a new operation_id, also one of a kind that was there before (B201–215)."""
     machine_id = await bench.machine(S.IDLE)
     seen: dict[str, str] = {}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The way of a machine from slot to node and back."""
+"""The way of a machine from slot to node and back (docs/reference/wire.md#provider-rpcs)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ def _steps(bench: Bench) -> list[Step]:
 @check
 async def full_lifecycle(bench: Bench) -> None:
     """A Speculative machine is created, configured, drained and deleted, each in its time and with an operation_id;
-    Delete may be UNIMPLEMENTED (spec §6.2, §6.1)."""
+    Delete may be UNIMPLEMENTED."""
     machine_id = await bench.machine(S.SPECULATIVE)
     for call, _, target, seconds in _steps(bench):
         answer = await call(machine_id)
@@ -44,7 +44,7 @@ async def full_lifecycle(bench: Bench) -> None:
 
 @check
 async def transitional_state_observability(bench: Bench) -> None:
-    """After Create, Get shows SPECULATIVE, CREATING or IDLE, and IDLE in time (spec §6.2)."""
+    """After Create, Get shows SPECULATIVE, CREATING or IDLE, and IDLE in time."""
     machine_id = await bench.machine(S.SPECULATIVE)
     (await bench.create(machine_id)).accepted()
     for machine in await bench.watch(machine_id, S.IDLE):
@@ -54,7 +54,7 @@ async def transitional_state_observability(bench: Bench) -> None:
 
 @check
 async def only_the_right_states_on_the_way(bench: Bench) -> None:
-    """A transition shows its own transitional state and no other, and never turns back (spec §3.5, B101–109)."""
+    """A transition shows its own transitional state and no other, and never turns back (B101–109)."""
     machine_id = await bench.machine(S.SPECULATIVE)
     for call, through, target, seconds in _steps(bench):
         before = (await bench.get(machine_id)).state
@@ -71,7 +71,7 @@ async def only_the_right_states_on_the_way(bench: Bench) -> None:
 
 @check
 async def host_and_cluster_per_state(bench: Bench) -> None:
-    """At every step a machine has its id and the host and cluster that its state asks for (spec §3.5, B101–109)."""
+    """At every step a machine has its id and the host and cluster that its state asks for (B101–109)."""
     machine_id = await bench.machine(S.SPECULATIVE)
     for call, _, target, seconds in _steps(bench):
         answer = await call(machine_id)
@@ -88,7 +88,7 @@ async def host_and_cluster_per_state(bench: Bench) -> None:
 
 @check
 async def round_trips_leave_no_residue(bench: Bench) -> None:
-    """After four round trips a machine is what it was before them (spec §6.3, B101–109)."""
+    """After four round trips a machine is what it was before them (B101–109)."""
     machine_id = await bench.machine(S.SPECULATIVE)
     before = await bench.get(machine_id)
     for _ in range(_ROUND_TRIPS):
@@ -107,8 +107,8 @@ async def round_trips_leave_no_residue(bench: Bench) -> None:
 @check
 async def drain_grace_timeout(bench: Bench) -> None:
     """A Drain with no grace ends, in about 10 s, as IDLE or as FAILED with last_error; it is never stuck and never
-    silently CONFIGURED again (spec §6.2). A machine that FAILED comes back by the same call once more, which is a new
-    operation and leaves no last_error (spec §6.3, B705)."""
+    silently CONFIGURED again. A machine that FAILED comes back by the same call once more, which is a new
+    operation and leaves no last_error (B705)."""
     machine_id = await bench.machine(S.CONFIGURED)
     operation = (await bench.drain(machine_id, grace_seconds=0)).operation()
     seconds = min(_GRACE_SECONDS, bench.limits.drain_seconds)
@@ -126,7 +126,7 @@ async def drain_grace_timeout(bench: Bench) -> None:
 
 @check
 async def node_readiness(bench: Bench) -> None:
-    """A machine is not CONFIGURED before its node is Ready in its cluster (ADR-0056, spec §6.2). Only a provider whose
+    """A machine is not CONFIGURED before its node is Ready in its cluster (BF-0056). Only a provider whose
     nodes we can make Ready (PhoneHome) can be judged."""
     if not bench.nodes.ours:
         raise NotApplicable("six RPCs do not show when a node is Ready, and the provider has no PhoneHome")

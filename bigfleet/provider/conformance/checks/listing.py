@@ -1,4 +1,4 @@
-"""List: filters, caps, cursors."""
+"""List: filters, caps, cursors (docs/reference/wire.md#listing)."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from bigfleet.provider.conformance.suite import check
 from bigfleet.provider.conformance.verdicts import Broken, NotApplicable
 
 S = MachineState
-# Below this many machines a provider may ignore since_revision (spec §6.1).
+# Below this many machines a provider may ignore since_revision (docs/reference/wire.md#listing).
 _MAY_IGNORE_CURSORS = 10_000
 _GARBAGE = b"\xff\x00 conformance: no provider has made this cursor"
 
@@ -31,7 +31,7 @@ async def _change(bench: Bench) -> str:
 
 @check
 async def list_filters_by_state(bench: Bench) -> None:
-    """A List for IDLE has every Idle machine and no other (spec §6.2)."""
+    """A List for IDLE has every Idle machine and no other."""
     machine_id = await bench.machine(S.IDLE)
     listed = (await bench.listed(states=[int(S.IDLE)])).machines
     if wrong := [machine for machine in listed if machine.state != S.IDLE]:
@@ -42,7 +42,7 @@ async def list_filters_by_state(bench: Bench) -> None:
 
 @check
 async def list_max_results(bench: Bench) -> None:
-    """A List with max_results 1 has at most one machine (spec §6.2)."""
+    """A List with max_results 1 has at most one machine."""
     listed = (await bench.listed(max_results=1)).machines
     if len(listed) > 1:
         raise Broken(f"a List with max_results 1 has {len(listed)} machines")
@@ -50,7 +50,7 @@ async def list_max_results(bench: Bench) -> None:
 
 @check
 async def get_agrees_with_list(bench: Bench) -> None:
-    """Get and List tell the same of a machine (spec §6.1)."""
+    """Get and List tell the same of a machine."""
     machine = await bench.get(await bench.machine(S.IDLE))
     listed = {entry.id: entry for entry in (await bench.listed()).machines}
     if machine.id not in listed:
@@ -61,7 +61,7 @@ async def get_agrees_with_list(bench: Bench) -> None:
 
 @check
 async def list_revision_advances(bench: Bench) -> None:
-    """A revision, if there is one, is another one after a change (spec §6.2)."""
+    """A revision, if there is one, is another one after a change."""
     before = await _cursor(bench)
     await _change(bench)
     if await _cursor(bench) == before:
@@ -70,7 +70,7 @@ async def list_revision_advances(bench: Bench) -> None:
 
 @check
 async def delta_holds_the_change(bench: Bench) -> None:
-    """A List since a revision has the machines that changed after it, as they are now (spec §6.1, B901–909)."""
+    """A List since a revision has the machines that changed after it, as they are now (B901–909)."""
     machine_id = await bench.machine(S.IDLE)
     cursor = await _cursor(bench)
     (await bench.configure(machine_id)).accepted()
@@ -84,7 +84,7 @@ async def delta_holds_the_change(bench: Bench) -> None:
 
 @check
 async def empty_delta_when_quiet(bench: Bench) -> None:
-    """A List since the newest revision has no machine that did not change since (spec §6.3, B901–909)."""
+    """A List since the newest revision has no machine that did not change since (B901–909)."""
     machine_id = await bench.machine(S.IDLE)
     whole = await bench.listed()
     if not whole.revision:
@@ -98,7 +98,7 @@ async def empty_delta_when_quiet(bench: Bench) -> None:
 
 @check
 async def cursors_move_on(bench: Bench) -> None:
-    """Whoever follows the revisions sees every change and sees it once (spec §6.3, B901–909)."""
+    """Whoever follows the revisions sees every change and sees it once (B901–909)."""
     machine_id = await bench.machine(S.IDLE)
     cursor = await _cursor(bench)
     for call, state in ((bench.configure, S.CONFIGURED), (bench.drain, S.IDLE)):
@@ -117,7 +117,7 @@ async def cursors_move_on(bench: Bench) -> None:
 
 @check
 async def garbage_cursor_is_answered_in_full(bench: Bench) -> None:
-    """A revision that the provider never gave out is answered by a full List (spec §6.1, B901–909)."""
+    """A revision that the provider never gave out is answered by a full List (B901–909)."""
     machine_id = await bench.machine(S.IDLE)
     whole = {machine.id for machine in (await bench.listed()).machines}
     answer = await bench.listed(since_revision=_GARBAGE)
@@ -128,7 +128,7 @@ async def garbage_cursor_is_answered_in_full(bench: Bench) -> None:
 
 @check
 async def paging_is_complete(bench: Bench) -> None:
-    """Pages of max_results, each since the revision of the one before, bring every machine (spec §6.3, B901–909)."""
+    """Pages of max_results, each since the revision of the one before, bring every machine (B901–909)."""
     await bench.machine(S.IDLE)
     await _cursor(bench)
     whole = {machine.id for machine in (await bench.listed()).machines}
@@ -149,7 +149,7 @@ async def paging_is_complete(bench: Bench) -> None:
 
 @check
 async def no_spontaneous_transitions(bench: Bench) -> None:
-    """A machine that nobody calls stays as it is (spec §6.3, B101–109)."""
+    """A machine that nobody calls stays as it is (B101–109)."""
     machine = await bench.get(await bench.machine(S.IDLE))
     for _ in range(5):
         await asyncio.sleep(bench.limits.quiet_seconds / 5)

@@ -1,4 +1,7 @@
-"""The binding and what the shard wrote on it: kept to the byte, and gone with it."""
+"""The binding and what the shard wrote on it: kept to the byte, and gone with it.
+
+See docs/reference/wire.md#shard-metadata.
+"""
 
 from typing import Any
 
@@ -74,7 +77,7 @@ async def _bound(bench: Bench, metadata: dict[str, str]) -> Any:
 
 @check
 async def metadata_echoed_on_get_and_list(bench: Bench) -> None:
-    """Get and List show cluster and shard_metadata as Configure gave them (spec §6.2)."""
+    """Get and List show cluster and shard_metadata as Configure gave them."""
     machine = await _bound(bench, _KNOWN)
     _echoed(machine, _KNOWN, bench.cluster, "Get")
     listed = [entry for entry in (await bench.listed(states=[int(S.CONFIGURED)])).machines if entry.id == machine.id]
@@ -85,20 +88,20 @@ async def metadata_echoed_on_get_and_list(bench: Bench) -> None:
 
 @check
 async def metadata_unknown_keys_preserved_verbatim(bench: Bench) -> None:
-    """Keys and values that mean nothing to the provider are kept to the byte: NUL, unicode, empty (spec §6.2)."""
+    """Keys and values that mean nothing to the provider are kept to the byte: NUL, unicode, empty."""
     _echoed(await _bound(bench, _UNKNOWN), _UNKNOWN, bench.cluster, "Get")
 
 
 @check
 async def metadata_hostile_map(bench: Bench) -> None:
-    """55 keys full of quotes, escapes and control characters are kept to the byte (spec §6.3, B501–505)."""
+    """55 keys full of quotes, escapes and control characters are kept to the byte (B501–505)."""
     metadata = hostile_metadata()
     _echoed(await _bound(bench, metadata), metadata, bench.cluster, "Get")
 
 
 @check
 async def metadata_visible_during_configuring(bench: Bench) -> None:
-    """Cluster and shard_metadata are there as soon as the call is accepted (spec §6.1, B501–505)."""
+    """Cluster and shard_metadata are there as soon as the call is accepted (B501–505)."""
     machine_id = await bench.machine(S.IDLE)
     ack = (await bench.configure(machine_id, _KNOWN)).accepted()
     machine = await bench.get(machine_id)
@@ -110,7 +113,7 @@ async def metadata_visible_during_configuring(bench: Bench) -> None:
 
 @check
 async def metadata_and_binding_clear_on_drain(bench: Bench) -> None:
-    """A machine that was drained has neither cluster nor shard_metadata (spec §6.2, §6.1)."""
+    """A machine that was drained has neither cluster nor shard_metadata."""
     machine = await _bound(bench, _KNOWN)
     (await bench.drain(machine.id)).accepted()
     idle = await bench.until(machine.id, S.IDLE, seconds=bench.limits.drain_seconds)
@@ -119,7 +122,7 @@ async def metadata_and_binding_clear_on_drain(bench: Bench) -> None:
 
 @check
 async def metadata_is_not_shared(bench: Bench) -> None:
-    """What one machine is configured with is not seen on another, nor on the same one later (spec §6.3, B501–505)."""
+    """What one machine is configured with is not seen on another, nor on the same one later (B501–505)."""
     one = await _bound(bench, _UNKNOWN)
     other_id = await bench.machine(S.IDLE, but={one.id})
     (await bench.configure(other_id, {"only": "other"})).accepted()

@@ -1,4 +1,4 @@
-"""Calls for which a machine that is on its way has no place (spec §6.1: position comes after idempotency)."""
+"""Calls for which a machine that is on its way has no place (docs/reference/wire.md#order-of-checks)."""
 
 import asyncio
 import math
@@ -38,8 +38,7 @@ class _Way:
 
 @check
 async def configure_while_creating(bench: Bench) -> None:
-    """Configure of a machine that is being created is refused, not as fenced, and leaves no trace (spec §6.1,
-    B201–215)."""
+    """Configure of a machine that is being created is refused, not as fenced, and leaves no trace (B201–215)."""
 
     def configure(machine_id: str) -> Awaitable[Answer]:
         return bench.configure(machine_id, _TRACE)
@@ -50,8 +49,7 @@ async def configure_while_creating(bench: Bench) -> None:
 
 @check
 async def drain_while_configuring(bench: Bench) -> None:
-    """Drain of a machine that is being configured is refused, not as fenced, and does not turn it back (spec §6.1,
-    B201–215)."""
+    """Drain of a machine that is being configured is refused, not as fenced, and does not turn it back (B201–215)."""
     seconds = bench.limits.configure_seconds
     way = _Way(bench.configure, S.IDLE, S.CONFIGURING, S.CONFIGURED, seconds, bench.drain)
     await _refused_on_the_way(bench, way)
@@ -59,8 +57,7 @@ async def drain_while_configuring(bench: Bench) -> None:
 
 @check
 async def delete_while_draining(bench: Bench) -> None:
-    """Delete of a machine that is being drained is refused, not as fenced, and it lands IDLE with its host (spec §6.1,
-    B201–215)."""
+    """Delete of a machine that is being drained is refused, not as fenced; it lands IDLE with its host (B201–215)."""
     seconds = bench.limits.drain_seconds
     way = _Way(bench.drain, S.CONFIGURED, S.DRAINING, S.IDLE, seconds, bench.delete)
     await _refused_on_the_way(bench, way)

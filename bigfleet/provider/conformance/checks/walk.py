@@ -1,4 +1,4 @@
-"""Calls in any order, legal or not, against a model of one machine (spec §6.3, B1201–1205)."""
+"""Calls in any order, legal or not, against a model of one machine (B1201–1205)."""
 
 import random
 import time
@@ -54,7 +54,7 @@ class Model:
 @check
 async def random_walk(bench: Bench) -> None:
     """Whatever is called in whatever order, a machine is where the accepted calls have led it, with the metadata that
-    it was given last, and a refused call changes nothing (spec §6.3, B1201–1205)."""
+    it was given last, and a refused call changes nothing (B1201–1205)."""
     machine_id = await bench.machine(S.IDLE)
     model = Model()
     end = time.monotonic() + _LONGEST_SECONDS
