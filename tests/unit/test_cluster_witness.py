@@ -234,6 +234,34 @@ def test_what_replaces_a_node_that_went_counts_in_its_place(world: World) -> Non
     assert world["uncovered{cpu}"] == 2, "five Pods on 4 + 2, and on the 2 that went and are not replaced"
 
 
+def test_machines_of_the_wrong_kind_cover_nothing(world: World) -> None:
+    """What an engine buys by its amounts alone would look like enough."""
+    world.witness.on_pod(None, pod("a"))
+    world.witness.on_pod(None, pod("b"))
+    world.witness.on_node(None, node(cpu=2))
+    other = node()["labels"] | {"node.kubernetes.io/instance-type": "c6i.large"}
+    world.witness.on_node(None, node("fake-2", cpu=64, labels=other))
+    assert world["allocatable{cpu,highest}"] == 66
+    assert world["uncovered{cpu}"] == 2
+    world.wait(5)
+    assert world["uncovered_seconds"] == 5
+    world.witness.on_node(None, node("fake-3", cpu=2))
+    assert world["uncovered{cpu}"] == world["uncovered_seconds"] == 0
+
+
+def test_particular_pods_take_the_room_of_those_that_are_less_so(world: World) -> None:
+    own = node()["labels"] | {"example.com/team": "team-1"}
+    world.witness.on_node(None, node(cpu=2, labels=own))
+    world.witness.on_node(None, node("fake-2", cpu=2))
+    world.witness.on_pod(None, pod("a", TEAMED))
+    world.witness.on_pod(None, pod("b"))
+    assert world["uncovered{cpu}"] == 0
+    world.witness.on_pod(None, pod("c", TEAMED))
+    assert world["uncovered{cpu}"] == 2, "of its team's Nodes, and of all"
+    world.witness.on_pod(pod("b"), None)
+    assert world["uncovered{cpu}"] == 2, "of its team's Nodes alone"
+
+
 def test_nodes_that_are_no_machines_cover_nothing(world: World) -> None:
     world.witness.on_node(None, node("scaletest-canary"))
     assert world["allocatable{cpu,highest}"] == 0
@@ -276,6 +304,38 @@ def test_axes_are_asked_for_too(world: World) -> None:
     world.witness.on_node(None, node("fake-2", labels=other))
     assert world["pods_lacking_capacity"] == 1
     world.witness.on_node(None, node("fake-3", labels=own))
+    assert world["pods_lacking_capacity"] == 0
+
+
+def in_rack(name: str, rack: str, **changes: Any) -> dict[str, Any]:
+    return node(name, labels=node()["labels"] | {"topology.bigfleet/rack": rack}, **changes)
+
+
+def test_a_gang_lacks_capacity_while_no_rack_can_hold_all_of_it(world: World) -> None:
+    nodes = [in_rack(f"fake-{number}", rack, cpu=64) for number, rack in enumerate(("r-1", "r-1", "r-2", "r-2"))]
+    for one in nodes:
+        world.witness.on_node(None, one)
+    for uid in "abc":
+        world.witness.on_pod(None, pod(uid, GANG))
+    world.wait(1)
+    world.wait(3)
+    assert (world["pods_lacking_capacity"], world["pods_lacking_capacity_oldest_seconds"]) == (3, 3)
+    assert world["uncovered{cpu}"] == 0, "by its amount it has enough"
+    world.witness.on_node(None, in_rack("fake-9", "r-2", cpu=64))
+    assert world["pods_lacking_capacity"] == 0
+
+
+def test_a_hard_spread_lacks_capacity_while_one_zone_has_too_little(world: World) -> None:
+    def in_zone(name: str, zone: str) -> dict[str, Any]:
+        return node(name, cpu=2, labels=node()["labels"] | {"topology.kubernetes.io/zone": zone})
+
+    for number in range(4):
+        world.witness.on_node(None, in_zone(f"fake-a{number}", "zone-a"))
+    world.witness.on_node(None, in_zone("fake-b", "zone-b"))
+    for number in range(4):
+        world.witness.on_pod(None, pod(f"p{number}", SPREAD, node=f"fake-{number}" if number < 3 else ""))
+    assert (world["pods_lacking_capacity"], world["uncovered{cpu}"]) == (1, 0)
+    world.witness.on_node(None, in_zone("fake-b2", "zone-b"))
     assert world["pods_lacking_capacity"] == 0
 
 

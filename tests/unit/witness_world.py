@@ -19,12 +19,14 @@ class Clock:
         return self.now
 
 
-def workload(name: str = "web-0", *, cpu: str = "2", priority: int = 100, **fields: Any) -> Workload:
+def workload(
+    name: str = "web-0", *, cpu: str = "2", priority: int = 100, zones: tuple[str, ...] = ("zone-a",), **fields: Any
+) -> Workload:
     size = Size(resources={"cpu": cpu, "memory": "4Gi"})
     archetype = Archetype(
         name=name.partition("-")[0],
         instance_types=("m6i.large", "m6i.xlarge"),
-        zones=("zone-a",),
+        zones=zones,
         sizes=(size,),
         **fields,
     )
@@ -34,7 +36,12 @@ def workload(name: str = "web-0", *, cpu: str = "2", priority: int = 100, **fiel
 
 
 WEB = workload("web-0")
-SPREAD = workload("api-0", priority=1000, spread=SpreadConstraint(when_unsatisfiable="DoNotSchedule"))
+SPREAD = workload(
+    "api-0",
+    priority=1000,
+    zones=("zone-a", "zone-b"),
+    spread=SpreadConstraint(when_unsatisfiable="DoNotSchedule"),
+)
 GANG = workload("trainer-0", cpu="64", priority=1_000_000, gang=Gang(scope="sameRack", group_size_range=(3, 4)))
 TEAMED = workload("job-0", priority=0, label_axes=(TEAM,))
 ALL = {one.name: one for one in (WEB, SPREAD, GANG, TEAMED)}

@@ -30,9 +30,9 @@ class Witness:
         self.requests = Watermarks(0, clock=now)
         self.acknowledgements = Acknowledgements(now)
         self.pairs = Pairs(Expected(workloads), now)
-        self.offer = Offer(workloads.values(), now)
-        self.uncovered = Uncovered(self.offer, self.living.total, now)
-        self.lacking = Lacking(self.offer, workloads, now)
+        self.offer = Offer(workloads, now)
+        self.uncovered = Uncovered(self.offer, self.living.of_workload, now)
+        self.lacking = Lacking(self.offer, workloads, self.living.of_workload, now)
         # Told the workload of everything that begins to live.
         self._on_arrival = on_arrival
 

@@ -52,7 +52,7 @@ class Figures(Collector):
         witness.uncovered.look()
         offered = (((name,), figure) for name, figure in witness.offer.allocatable.items())
         yield _edges("allocatable", "What Ready Nodes offer.", offered, ("resource",), milli=True)
-        text = "What living Pods ask for beyond Ready Nodes and those that went within 30 s."
+        text = "What living Pods ask for beyond the Ready Nodes that they may be on, and those that went within 30 s."
         uncovered = GaugeMetricFamily(f"{_PREFIX}_uncovered", text, labels=("resource",))
         for name, milli in witness.uncovered.amounts.items():
             uncovered.add_metric((name,), milli / 1000)
@@ -60,7 +60,7 @@ class Figures(Collector):
         yield _gauge("uncovered_seconds", "For how long that has been so; 0: covered.", witness.uncovered.seconds)
         if not witness.without_pods:
             witness.lacking.look()
-            text = "Pending Pods that no Ready Node would take, however empty it were"
+            text = "Pending Pods that the Ready Nodes could not take, were they empty"
             yield from _waiting("pods_lacking_capacity", text, witness.lacking.count, witness.lacking.oldest_seconds)
 
     def _acknowledgements(self) -> Iterator[Metric]:

@@ -37,10 +37,3 @@ class Living:
         # Somebody may have made a Pod by hand that carries our label: nobody knows what it should ask for.
         for figure, milli in self._parts.get(workload, ()):
             figure.add(number * milli)
-
-    def total(self) -> dict[str, int]:
-        """What all of them ask for now, by resource, in milli-units."""
-        total: Counter[str] = Counter()
-        for (resource, _, _), figure in self.demand.items():
-            total[resource] += int(figure.value)
-        return dict(total)
