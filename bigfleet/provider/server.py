@@ -209,7 +209,7 @@ async def serving(provider: FakeProvider, options: ProviderOptions) -> AsyncIter
     loops: list[Loop] = [
         partial(provider.losses.in_soak, phase),
         provider.losses.by_fault_rates,
-        partial(_look_for_vanished, provider.ledger),
+        partial(_look_back, provider.ledger),
         partial(provider.ledger.in_soak, phase),
     ]
     if options.service_account_dir and options.run_config_map:
@@ -239,12 +239,12 @@ def _listen_also(options: ProviderOptions, server: grpc.aio.Server) -> None:
         listen(server, address, options.tls_dir, Identity("provider", options.id))
 
 
-async def _look_for_vanished(ledger: Ledger) -> None:
+async def _look_back(ledger: Ledger) -> None:
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + _LOOK_SECONDS
         await asyncio.sleep(_LOOK_SECONDS)
-        ledger.look_for_vanished(late_seconds=loop.time() - due)
+        ledger.look_back(late_seconds=loop.time() - due)
 
 
 async def serve(options: ProviderOptions) -> None:

@@ -135,11 +135,13 @@ class NodeCreator:
         # There is, or was, an UpcomingNode.
         self._announced = asyncio.Event()
         self._vouched = Vouched() if options.provider_addr else None
-        # Machines that BigFleet announces and that the provider never gave.
-        self._strangers = Ages()
+        # Machines that BigFleet announces and that the provider never gave, and those that it has taken back.
+        self._strangers, self._outlived = Ages(), Ages()
+        # Announced machines whose Node has been Ready.
+        self._joined: set[str] = set()
         # The promise that was counted as wrong last, of each machine: a status that changes is no new promise.
         self._mismatched: dict[str, Object] = {}
-        self._metrics.watch(self._strangers)
+        self._metrics.watch(self._strangers, self._outlived)
         self._phone = (
             PhoneHome(
                 options.cluster_id,
@@ -176,9 +178,21 @@ class NodeCreator:
 
     def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
         name = _name(new or old)
-        if name.startswith(UPCOMING_PREFIX):
-            self._announced.set()
-            self._queue.add(name.removeprefix(UPCOMING_PREFIX))
+        if not name.startswith(UPCOMING_PREFIX):
+            return
+        machine_id = name.removeprefix(UPCOMING_PREFIX)
+        self._announced.set()
+        self._queue.add(machine_id)
+        if new is None:
+            self._joined.discard(machine_id)
+        elif new["phase"] == "Ready" and (old is None or old["phase"] != "Ready") and self.synced:
+            self._is_ready(machine_id)
+
+    def _is_ready(self, machine_id: str) -> None:
+        """BigFleet says so. This process told the provider first, which told BigFleet, or nobody did."""
+        if machine_id not in self._joined and self._vouched and self._vouched.heard:
+            self._metrics.early.inc()
+            log.warning("an UpcomingNode is Ready before its Node", machine=machine_id)
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         name = _name(new or old)
@@ -187,6 +201,8 @@ class NodeCreator:
         machine_id = name.removeprefix(NODE_PREFIX)
         ready = new is not None and new["ready"]
         self._metrics.ready_nodes.inc(ready - (old is not None and old["ready"]))
+        if ready:
+            self._joined.add(machine_id)
         if self._phone:
             self._phone.note(machine_id, ready, there=new is not None and not new["leaving"])
         if old is None or new is None:
@@ -235,6 +251,10 @@ class NodeCreator:
             self._strangers.begin(machine_id, time.monotonic())
         else:
             self._strangers.end(machine_id)
+        if boots and vouched.took_back(machine_id):
+            self._outlived.begin(machine_id, time.monotonic())
+        else:
+            self._outlived.end(machine_id)
         machine = vouched.get(machine_id)
         if upcoming is None:
             vouched.forget(machine_id)
@@ -314,12 +334,19 @@ class _Metrics:
             "unknown_machines", "UpcomingNodes that should boot, of machines that the provider never gave."
         )
         self._unknown_oldest = gauge("unknown_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
+        self._outlived = gauge("outlived_machines", "UpcomingNodes that should live, of machines that are gone.")
+        self._outlived_oldest = gauge("outlived_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
+        self.early = Counter(
+            f"{_NAMESPACE}_ready_before_node", "UpcomingNodes that were Ready before their Node.", registry=registry
+        )
         self._bound = gauge("bound_pods", "Pods that have a node.")
         self._running = gauge("running_pods", "Pods that run.")
 
-    def watch(self, strangers: Ages) -> None:
+    def watch(self, strangers: Ages, outlived: Ages) -> None:
         self._unknown.set_function(lambda: len(strangers))
         self._unknown_oldest.set_function(lambda: strangers.oldest_seconds(time.monotonic()))
+        self._outlived.set_function(lambda: len(outlived))
+        self._outlived_oldest.set_function(lambda: outlived.oldest_seconds(time.monotonic()))
 
     def count_pod(self, old: Object | None, new: Object | None) -> None:
         for key, gauge in (("node", self._bound), ("running", self._running)):

@@ -68,6 +68,9 @@ class Vouched:
     def never_gave(self, machine_id: str) -> bool:
         return self.heard and machine_id not in self._machines and machine_id not in self._withdrawn
 
+    def took_back(self, machine_id: str) -> bool:
+        return machine_id in self._withdrawn
+
     def forget(self, machine_id: str) -> None:
         """BigFleet does not speak of this machine any more."""
         self._withdrawn.discard(machine_id)

@@ -35,3 +35,7 @@ NEVER_ANNOUNCED = Suspect("shard", f"sum({_CONFIGURED}) - sum({_ANNOUNCED})", 5)
 NEVER_SENT = Suspect("shard", f"max_over_time((changes({_ATTEMPTS}[20s:5s]) == bool 0)[{{w}}:5s])", 0)
 # The shard waits for the operator's word before it gives a machine up.
 NOT_CARRIED_OUT = Suspect("operator", f"sum({_RECLAIMS})", 0)
+# The operator cannot know of losses that the shard has not noticed.
+_HELD = "sum by (cluster) (bigfleet_shard_cluster_machines)"
+_IN_SERVICE = 'sum by (cluster) (bigfleet_provider_ledger_bound_machines{edge="highest"})'
+NEVER_NOTICED = Suspect("shard", f"max_over_time(min_over_time(({_HELD} - {_IN_SERVICE})[30s:5s])[{{w}}:5s])", 0)

@@ -16,8 +16,10 @@ from tests.phones import listening
 pytestmark = pytest.mark.integration
 
 
-async def add_ready_machine(kube: KubeClient, name: str) -> None:
-    """With the Node that a former life of the node-creator made for it."""
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+async def announce(kube: KubeClient, name: str, phase: str) -> None:
     upcoming: dict[str, Any] = {
         "apiVersion": UPCOMING_NODES.api_version,
         "kind": "UpcomingNode",
@@ -25,9 +27,18 @@ async def add_ready_machine(kube: KubeClient, name: str) -> None:
         "spec": {"resources": {"cpu": "4"}},
     }
     await kube.create(UPCOMING_NODES, upcoming)
-    await kube.patch(UPCOMING_NODES, f"un-{name}", {"status": {"phase": "Ready"}}, subresource="status")
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    await kube.create(NODES, {"metadata": {"name": f"fake-{name}"}, "status": ready})
+    await say(kube, name, phase)
+
+
+async def say(kube: KubeClient, name: str, phase: str) -> None:
+    """Of a machine that was announced."""
+    await kube.patch(UPCOMING_NODES, f"un-{name}", {"status": {"phase": phase}}, subresource="status")
+
+
+async def add_ready_machine(kube: KubeClient, name: str) -> None:
+    """With the Node that a former life of the node-creator made for it."""
+    await announce(kube, name, "Ready")
+    await kube.create(NODES, {"metadata": {"name": f"fake-{name}"}, "status": READY})
 
 
 async def test_the_first_word_of_a_new_life_names_all_nodes_that_are_ready(
@@ -75,6 +86,52 @@ async def test_a_cluster_that_was_promised_nothing_yet_does_not_speak(kube: Kube
                 await provider.next(seconds=1)
             await add_ready_machine(kube, "m-3")
             assert (await provider.next()).full
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_is_announced_is_held_against_the_machines_that_are_there(
+    kube: KubeClient, apiserver: ApiServer
+) -> None:
+    registry = CollectorRegistry()
+
+    def figure(name: str) -> float:
+        return registry.get_sample_value(f"bigfleet_scaletest_node_creator_{name}") or 0.0
+
+    async def is_there(name: str) -> bool:
+        nodes, _ = await kube.list(NODES)
+        return any(node["metadata"]["name"] == f"fake-{name}" for node in nodes)
+
+    async def are_outlived(count: int) -> bool:
+        return figure("outlived_machines") == count
+
+    async with listening() as (provider, address):
+        for name in ("honest", "early"):
+            provider.give(name, binding="b", allocatable={"cpu": "4"})
+        options = NodeCreatorOptions("kwok-cluster-0", apiserver.kubeconfig, "", provider_addr=address)
+        task = asyncio.ensure_future(NodeCreator(kube, options, registry).run())
+        try:
+            for name in ("honest", "early"):
+                await announce(kube, name, "Registered")
+                await eventually(partial(is_there, name))
+            await kube.patch(NODES, "fake-honest", {"status": READY}, subresource="status")
+            while "honest" not in (await provider.next()).ready:
+                pass
+            await say(kube, "honest", "Ready")
+            await say(kube, "early", "Ready")
+
+            async def was_early() -> bool:
+                return figure("ready_before_node_total") == 1
+
+            await eventually(was_early)
+            assert figure("outlived_machines") == 0
+            provider.take_back("honest")
+            await eventually(partial(are_outlived, 1))
+            assert figure("outlived_machines_oldest_seconds") > 0
+            await say(kube, "honest", "Failed")
+            await eventually(partial(are_outlived, 0))
+            assert figure("ready_before_node_total") == 1
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

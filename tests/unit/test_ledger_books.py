@@ -1,6 +1,7 @@
 """What the ledger's books know of bindings, calls and Nodes that have left."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.kit import MachineRecord, Shape
 from bigfleet.provider.ledger.book import Book
 from bigfleet.provider.ledger.calls import Call, Calls
+from bigfleet.provider.ledger.purchases import KNOWN_AFTER_SECONDS, TAKEN_WITHIN_SECONDS, Purchases
 from bigfleet.provider.ledger.shapes import NANODOLLARS, FleetShapes
 from bigfleet.provider.ledger.vanishing import EXPLAINED_WITHIN_SECONDS, Vanishing
 
@@ -50,6 +52,54 @@ def test_what_the_kit_does_to_its_shape_does_not_show_in_ours() -> None:
     shape = fleet.get("m-9")
     assert shape is not None
     assert shape.labels == {"rack": "r1"}
+
+
+# --- purchases --------------------------------------------------------------------------------------------------------
+
+FREE = Shape("m6i.large", "zone-a", CapacityType.BARE_METAL, 0.0, 0.0, {"cpu": "4", "memory": "8192Mi"}, {"rack": "r1"})
+ELSEWHERE = replace(FREE, labels={"rack": "r2"})
+
+
+def bought_beside(free: Shape) -> Purchases:
+    """`free-0` stands idle from 0 on; `bought` is bought a while later."""
+    fleet = FleetShapes()
+    fleet.add([MachineRecord("free-0", free, MachineState.IDLE), MachineRecord("bought", SMALL, MachineState.IDLE)])
+    purchases = Purchases(fleet)
+    purchases.stands_idle("free-0", 0)
+    purchases.bought("bought", KNOWN_AFTER_SECONDS)
+    return purchases
+
+
+LATER = KNOWN_AFTER_SECONDS + TAKEN_WITHIN_SECONDS
+
+
+def test_a_machine_is_bought_needlessly_if_one_like_it_stands_idle_and_costs_nothing() -> None:
+    purchases = bought_beside(FREE)
+    assert purchases.needless(LATER - 1) == []
+    assert purchases.needless(LATER) == [("bought", "free-0")]
+    assert purchases.needless(LATER + 1) == [], "told once"
+
+
+def test_a_purchase_is_needed_where_the_idle_machine_is_elsewhere_or_dearer_or_taken_too() -> None:
+    assert bought_beside(ELSEWHERE).needless(LATER) == []
+    assert bought_beside(SMALL).needless(LATER) == []
+    purchases = bought_beside(FREE)
+    purchases.taken("free-0")
+    assert purchases.needless(LATER) == []
+
+
+def test_a_machine_that_has_just_become_idle_is_not_known_yet() -> None:
+    purchases = bought_beside(FREE)
+    purchases.taken("free-0")
+    purchases.stands_idle("free-0", 1)
+    assert purchases.needless(LATER) == []
+
+
+def test_free_machines_are_never_bought_needlessly() -> None:
+    purchases = bought_beside(FREE)
+    purchases.needless(LATER)
+    purchases.bought("free-0", LATER)
+    assert purchases.needless(2 * LATER) == []
 
 
 # --- bindings ---------------------------------------------------------------------------------------------------------

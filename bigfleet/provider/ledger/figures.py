@@ -20,6 +20,7 @@ RULES = (
     "two_owners",
     "fence_broken",
     "shape_told_wrong",
+    "bought_needlessly",
 )
 _PREFIX = "bigfleet_provider_ledger"
 _MILLI = 1000

@@ -17,6 +17,7 @@ from bigfleet.provider.ledger.book import Book
 from bigfleet.provider.ledger.calls import Call, Calls
 from bigfleet.provider.ledger.figures import LedgerFigures
 from bigfleet.provider.ledger.file import LedgerFile, read_entries
+from bigfleet.provider.ledger.purchases import Purchases
 from bigfleet.provider.ledger.replacement import Replacement
 from bigfleet.provider.ledger.shapes import FleetShapes
 from bigfleet.provider.ledger.vanishing import Vanishing
@@ -48,6 +49,7 @@ class Ledger(Observer):
         self.calls = Calls()
         self.replacements: dict[str, Replacement] = {}
         self._vanishing = Vanishing()
+        self._purchases = Purchases(shapes)
         # Machines of which a shard was told something wrong: once each, however often it is told.
         self._told_early: set[str] = set()
         self._told_wrong: set[str] = set()
@@ -88,6 +90,8 @@ class Ledger(Observer):
         The kit's memory is taken for the truth here, and held to the clusters' word from their next report on.
         """
         now = self.now()
+        for machine_id in inventory.ids(MachineState.IDLE):
+            self._purchases.stands_idle(machine_id, now)
         for state in (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAINING):
             for machine_id in sorted(inventory.ids(state)):
                 machine = inventory.get(machine_id)
@@ -126,11 +130,15 @@ class Ledger(Observer):
             self._cluster(binding.cluster).drained(self.now())
 
     def left(self, machine: MachineRecord) -> None:
+        drained = self.book.live(machine.id) is not None
         self._end(machine.id)
+        if drained:
+            self._purchases.stands_idle(machine.id, self.now())
 
     def struck(self, machine: MachineRecord, fault: str) -> None:
         self.write({"event": fault, "machine": machine.id, "cluster": machine.cluster})
         self.calls.struck(machine.id)
+        self._purchases.taken(machine.id)
         binding = self.book.live(machine.id)
         if self._end(machine.id) and binding:
             self._cluster(binding.cluster).lost(self.now())
@@ -161,11 +169,16 @@ class Ledger(Observer):
         if gone:
             self._vanishing.suspect(machine_id, cluster, self.now())
 
-    def look_for_vanished(self, late_seconds: float = 0.0) -> None:
-        """Judge the Nodes that left a while ago; call it every second or so, and say how late that came."""
+    def look_back(self, late_seconds: float = 0.0) -> None:
+        """Judge what happened a while ago: Nodes that left, machines that were bought.
+
+        Call it every second or so, and say how late that came.
+        """
         self._vanishing.excuse(late_seconds)
         for suspect in self._vanishing.convicted(self.now()):
             self.violation("node_vanished", suspect.machine_id, suspect.cluster)
+        for machine_id, spare in self._purchases.needless(self.now()):
+            self.violation("bought_needlessly", machine_id, "", idle=spare)
 
     def _end(self, machine_id: str) -> bool:
         self._vanishing.explain(machine_id)
@@ -196,6 +209,10 @@ class Ledger(Observer):
         self._answered(call, "OK")
         for rule in self.calls.accept(call, answer.machine.state, answer.operation_id):
             self.violation(rule, call.machine_id, call.cluster, shard=call.shard, epoch=call.epoch)
+        if call.kind == "Create":
+            self._purchases.bought(call.machine_id, self.now())
+        elif call.kind in ("Configure", "Delete"):
+            self._purchases.taken(call.machine_id)
         if call.kind == "Configure" and self._check_blobs:
             missing = [name for name in (call.machine_id, call.cluster) if not names(request.bootstrap_blob, name)]
             if missing:

@@ -7,6 +7,9 @@ from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.vectors import parse_vector
 from bigfleet.provider.kit import MachineRecord, Shape
 
+# Where a machine is and what it has, whatever it costs.
+Slot = tuple[str, str, frozenset[tuple[str, int]], frozenset[tuple[str, str]]]
+
 # Prices are added and taken away for hours: whole numbers of these do not drift.
 NANODOLLARS = 1_000_000_000
 
@@ -23,17 +26,20 @@ class FleetShape:
     milli: Mapping[str, int]
     """`allocatable` in milli-units."""
     nanodollars_per_hour: int
+    slot: Slot
 
     @classmethod
     def of(cls, shape: Shape) -> "FleetShape":
+        milli = parse_vector(shape.allocatable)
         return cls(
             instance_type=shape.instance_type,
             zone=shape.zone,
             price_per_hour=shape.price_per_hour,
             allocatable=dict(shape.allocatable),
             labels=dict(shape.labels),
-            milli=parse_vector(shape.allocatable),
+            milli=milli,
             nanodollars_per_hour=round(shape.price_per_hour * NANODOLLARS),
+            slot=(shape.instance_type, shape.zone, frozenset(milli.items()), frozenset(shape.labels.items())),
         )
 
     def differences(self, told: pb.Machine) -> list[str]:

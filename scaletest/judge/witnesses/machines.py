@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scaletest.judge.figures import MACHINES_HELD, quantile
 from scaletest.judge.gate import Component, Gate
 from scaletest.judge.measures import Envelope, Promql, SecondsOutside, WorstMember
-from scaletest.judge.suspects import BLOB_SECONDS, CALL_SECONDS, NEVER_ANNOUNCED, SUPPLIERS, TOLD_LATE
+from scaletest.judge.suspects import BLOB_SECONDS, CALL_SECONDS, NEVER_ANNOUNCED, NEVER_NOTICED, SUPPLIERS, TOLD_LATE
 from scaletest.judge.witnesses.queries import (
     LEDGER,
     OUTSIDE_SECONDS,
@@ -18,7 +18,9 @@ from scaletest.judge.witnesses.queries import (
 )
 from scaletest.model.plan import Plan
 
-_UNKNOWN = "bigfleet_scaletest_node_creator_unknown_machines_oldest_seconds"
+_NODE_CREATOR = "bigfleet_scaletest_node_creator_"
+_UNKNOWN = f"{_NODE_CREATOR}unknown_machines_oldest_seconds"
+_OUTLIVED = f"{_NODE_CREATOR}outlived_machines_oldest_seconds"
 # A cycle, in which the shard asks its provider, and one more.
 _MACHINES_BEHIND_SECONDS = 20
 _REPLACED_SECONDS = 30
@@ -170,7 +172,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "shapesAnnounced",
         "Nodes announced wrongly",
-        Promql("sum(max_over_time(bigfleet_scaletest_node_creator_shape_mismatches_total[{w}]))"),
+        Promql(f"sum(max_over_time({_NODE_CREATOR}shape_mismatches_total[{{w}}]))"),
         bound=0,
         unit="times",
         component="operator",
@@ -189,6 +191,39 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         claim="UpcomingNodes",
         witness="the provider's word on which machines a cluster has",
         strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "outlivedMachineSeconds",
+        "machine announced that is gone",
+        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_OUTLIVED}[{{w}}])')})"),
+        bound=_WAITING_SECONDS,
+        unit="s",
+        component="operator",
+        suspects=(NEVER_NOTICED,),
+        meaning="An UpcomingNode still stands for a machine that was lost or given back this long ago.",
+        claim="UpcomingNodes",
+        witness="the provider's word on which machines a cluster has",
+        strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "readyBeforeNode",
+        "announced Ready before its Node was",
+        Promql(f"sum(max_over_time({_NODE_CREATOR}ready_before_node_total[{{w}}]))"),
+        bound=0,
+        unit="times",
+        component="operator",
+        meaning="BigFleet called a machine Ready whose Node had never been (BF-0056).",
+        claim="Configured means joined and Ready",
+        witness="the order of the two events in the cluster, per machine",
+    )
+    yield _violation(
+        "boughtNeedlessly",
+        "bought although one stood idle",
+        "bought_needlessly",
+        "shard",
+        "A machine was bought while one like it, in the same place and for nothing, stood idle.",
+        "the engine takes what costs least",
+        "the provider's ledger: Creates, and free machines that stand idle",
     )
     uncovered = f"max by (cluster) ({by_cluster(f'max_over_time({WITNESS}uncovered_seconds[{{w}}])')})"
     yield Gate(

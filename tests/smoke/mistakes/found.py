@@ -146,6 +146,25 @@ _ENGINE = [
         ),
         gates=_NOT_BOUGHT,
     ),
+    mistaken(
+        "the engine takes any machine for a match",
+        "shard",
+        Mistake(
+            "engine/profiles.py",
+            "                met &= self._meets(requirement, first, kinds)\n",
+            "                met |= self._meets(requirement, first, kinds)\n",
+        ),
+        gates=_NOT_BOUGHT,
+        exit_codes=(1, 3),
+    ),
+    mistaken(
+        "the engine takes what is dearest first",
+        "shard",
+        Mistake("engine/kinds.py", "[effective_cost(price,", "[-effective_cost(price,"),
+        Mistake("engine/kernels/acquire.py", "state > head_states[cell]:", "state < head_states[cell]:"),
+        Mistake("engine/kernels/acquire.py", "or state < head_states[cell]", "or state > head_states[cell]"),
+        gates="boughtNeedlessly",
+    ),
 ]
 
 _OPERATOR = [
@@ -202,6 +221,18 @@ _OPERATOR = [
         "operator",
         gates=frozenset({"containerRestartsDuringSoak", "sessionsRedialled"}),
         meddle=_kill_an_operator,
+    ),
+    mistaken(
+        "machines are announced Ready while they are being configured",
+        "operator",
+        Mistake("operator/upcoming.py", 'provider_pb2.CONFIGURING: "Registered"', 'provider_pb2.CONFIGURING: "Ready"'),
+        gates="readyBeforeNode",
+    ),
+    mistaken(
+        "lost machines stay announced",
+        "operator",
+        Mistake("operator/upcoming.py", 'provider_pb2.FAILED: "Failed"', 'provider_pb2.FAILED: "Ready"'),
+        gates="outlivedMachineSeconds",
     ),
 ]
 
