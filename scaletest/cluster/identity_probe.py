@@ -1,5 +1,4 @@
-"""Before the load starts: a certificate of this cluster must not do for another one, neither at the shard nor at the
-provider."""
+"""Before the load starts: a certificate of this cluster must do neither for another cluster nor for a shard."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,6 +12,8 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeStub
+from bigfleet.api.v1alpha1.provider_pb2 import MachineRef
+from bigfleet.api.v1alpha1.provider_pb2_grpc import CapacityProviderStub
 from bigfleet.api.v1alpha1.shard_pb2 import Hello, OperatorMessage
 from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardStub
 from bigfleet.security import channel
@@ -50,8 +51,8 @@ class IdentityProbe:
         self._tls_dir = tls_dir
         self._refused = Gauge(
             "scaletest_witness_identity_refused",
-            "1: a certificate of this cluster was refused to another cluster's name; 0: it was accepted, a breach.",
-            ["target"],
+            "1: a certificate of this cluster was refused for what is not its own; 0: it was accepted, a breach.",
+            ["target", "attempt"],
             registry=registry,
         )
 
@@ -62,24 +63,28 @@ class IdentityProbe:
         attempts: list[tuple[Role, str, Attempt]] = [
             ("shard", self._targets.shard, _greet),
             ("provider", self._targets.provider, _phone_home),
+            ("provider", self._targets.provider, _ask_as_a_shard),
         ]
         await asyncio.gather(*(self._probe(*one, self._tls_dir) for one in attempts if one[1]))
 
     async def _probe(self, role: Role, address: str, attempt: Attempt, tls_dir: Path) -> None:
+        name = attempt.__name__.strip("_")
         try:
             code = await self._insist(role, address, attempt, tls_dir)
         except (OSError, InvalidIdentity) as error:
-            log.warning("identity could not be probed", target=role, reason=str(error))
+            log.warning("identity could not be probed", target=role, attempt=name, reason=str(error))
             return
         match code:
             case grpc.StatusCode.PERMISSION_DENIED:
-                self._refused.labels(role).set(1)
-                log.info("a wrong identity was refused", target=role)
+                self._refused.labels(role, name).set(1)
+                log.info("a wrong identity was refused", target=role, attempt=name)
             case grpc.StatusCode.OK:
-                self._refused.labels(role).set(0)
-                log.error("a wrong identity was accepted", target=role, cluster=self._impostor)
+                self._refused.labels(role, name).set(0)
+                log.error("a wrong identity was accepted", target=role, attempt=name, cluster=self._impostor)
             case _:
-                log.warning("identity could not be probed", target=role, address=address, reason=code.name)
+                log.warning(
+                    "identity could not be probed", target=role, attempt=name, address=address, reason=code.name
+                )
 
     async def _insist(self, role: Role, address: str, attempt: Attempt, tls_dir: Path) -> grpc.StatusCode:
         code = grpc.StatusCode.UNAVAILABLE
@@ -106,6 +111,13 @@ async def _phone_home(connection: grpc.aio.Channel, cluster: str) -> grpc.Status
     return await _verdict(
         PhoneHomeStub(connection).Report(wait_for_ready=True), ReadyReport(cluster_id=cluster, full=True)
     )
+
+
+async def _ask_as_a_shard(connection: grpc.aio.Channel, machine: str) -> grpc.StatusCode:
+    """Only shards may speak of machines; one that nobody has changes nothing."""
+    call = CapacityProviderStub(connection).Get(MachineRef(id=machine), wait_for_ready=True)
+    code: grpc.StatusCode = await call.code()
+    return grpc.StatusCode.OK if code is grpc.StatusCode.NOT_FOUND else code
 
 
 async def _verdict(call: Any, frame: Any) -> grpc.StatusCode:

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bigfleet.api.v1alpha1 import phonehome_pb2, shard_pb2
+from bigfleet.api.v1alpha1 import phonehome_pb2, provider_pb2, shard_pb2
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import listen
@@ -32,13 +32,15 @@ def tls(tmp_path: Path) -> Path:
     return tmp_path / "tls"
 
 
-async def probed(targets: ProbeTargets, tls_dir: Path | None) -> dict[str, float | None]:
+SHARD, PROVIDER, AS_SHARD = ("shard", "greet"), ("provider", "phone_home"), ("provider", "ask_as_a_shard")
+
+
+async def probed(targets: ProbeTargets, tls_dir: Path | None) -> dict[tuple[str, str], float]:
+    """Target and attempt → refused."""
     registry = CollectorRegistry()
     await IdentityProbe(CLUSTER, targets, tls_dir, registry).run()
-    return {
-        target: registry.get_sample_value("scaletest_witness_identity_refused", {"target": target})
-        for target in ("shard", "provider")
-    }
+    [family] = registry.collect()
+    return {(sample.labels["target"], sample.labels["attempt"]): sample.value for sample in family.samples}
 
 
 async def test_shard_and_provider_refuse_and_nothing_is_left_of_it(tmp_path: Path, tls: Path) -> None:
@@ -49,7 +51,7 @@ async def test_shard_and_provider_refuse_and_nothing_is_left_of_it(tmp_path: Pat
         loop = asyncio.get_running_loop()
         began = loop.time()
         targets = ProbeTargets(shard.address, f"127.0.0.1:{provider.provider.port}")
-        assert await probed(targets, tls / "cluster") == {"shard": 1, "provider": 1}
+        assert await probed(targets, tls / "cluster") == {SHARD: 1, PROVIDER: 1, AS_SHARD: 1}
         assert loop.time() - began < 5, "the load waits for it"
         assert await shard.metric("session_identity_rejected_total") == 1
         assert await shard.metric("session_lifecycle_total", event="installed") in (0, None)
@@ -86,7 +88,7 @@ async def test_a_shard_that_lets_the_impostor_in_is_a_breach_and_its_session_end
         converse, response_serializer=shard_pb2.ShardMessage.SerializeToString
     )
     async with gullible(tls, "shard", "bigfleet.v1alpha1.Shard/Session", handler) as address:
-        assert await probed(ProbeTargets(shard=address), tls / "cluster") == {"shard": 0, "provider": None}
+        assert await probed(ProbeTargets(shard=address), tls / "cluster") == {SHARD: 0}
         async with asyncio.timeout(5):
             await over.wait()
     assert said == [f"impostor-of-{CLUSTER}"]
@@ -102,7 +104,19 @@ async def test_a_provider_that_lets_the_impostor_in_is_a_breach(tls: Path) -> No
         report, response_serializer=phonehome_pb2.MachineWords.SerializeToString
     )
     async with gullible(tls, "provider", "bigfleet.v1alpha1.PhoneHome/Report", handler) as address:
-        assert await probed(ProbeTargets(provider=address), tls / "cluster") == {"shard": None, "provider": 0}
+        assert await probed(ProbeTargets(provider=address), tls / "cluster") == {PROVIDER: 0}
+
+
+@pytest.mark.parametrize("knows_the_machine", [True, False])
+async def test_a_provider_that_answers_a_cluster_about_machines_is_a_breach(tls: Path, knows_the_machine: bool) -> None:
+    async def get(request: bytes, context: Any) -> provider_pb2.Machine:
+        if not knows_the_machine:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no such machine")
+        return provider_pb2.Machine()
+
+    handler = grpc.unary_unary_rpc_method_handler(get, response_serializer=provider_pb2.Machine.SerializeToString)
+    async with gullible(tls, "provider", "bigfleet.v1alpha1.CapacityProvider/Get", handler) as address:
+        assert await probed(ProbeTargets(provider=address), tls / "cluster") == {AS_SHARD: 0}
 
 
 def _bidirectional(answer: Callable[[Frames, Any], Any]) -> Any:
@@ -143,7 +157,7 @@ async def test_a_phone_that_answers_is_understood_too(tls: Path) -> None:
 async def test_what_could_not_be_tried_has_no_figure(tls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity_probe, "_TRY_SECONDS", 0.2)
     monkeypatch.setattr(identity_probe, "_PAUSE_SECONDS", 0.01)
-    nothing = {"shard": None, "provider": None}
+    nothing: dict[tuple[str, str], float] = {}
     assert await probed(ProbeTargets("127.0.0.1:1", "127.0.0.1:1"), tls / "cluster") == nothing, "nobody is there"
     assert await probed(ProbeTargets("127.0.0.1:1", "127.0.0.1:1"), None) == nothing, "plaintext knows no identities"
     assert await probed(ProbeTargets("127.0.0.1:1", "127.0.0.1:1"), tls / "nowhere") == nothing
