@@ -150,7 +150,7 @@ async def check_strain(
         words = "Prometheus missed {:.0%} of its scrapes; the limit is {:.0%}"
         scrapes = _worst(limits, "missedScrapesFraction", missed, words)
     late = "its event loop ran {:.2g} s late (p99); the limit is {:g} s"
-    waited = "it waited for a core for {:.0%} of its worst minute; the limit is {:.0%}"
+    waited = "its threads together waited for a core for {:.0%} of the worst minute; the limit is {:.0%}"
     slow = "a write to its apiserver took {:.2g} s (p99); the limit is {:g} s"
     return [
         scrapes,
