@@ -29,7 +29,7 @@ _HINTS = {
     grpc.StatusCode.UNAVAILABLE: "is it running there, and does it speak TLS as you do?",
     grpc.StatusCode.DEADLINE_EXCEEDED: "--timeout gives it longer",
     grpc.StatusCode.ALREADY_EXISTS: "`bigfleetctl unassign-domain` frees it first",
-    grpc.StatusCode.UNIMPLEMENTED: "is it the right port? Somebody answers there who knows nothing of this",
+    grpc.StatusCode.UNIMPLEMENTED: "is it the right port? The server there does not know this call",
     grpc.StatusCode.NOT_FOUND: "`bigfleetctl list-shards` and `list-providers` show those that are registered",
 }
 
@@ -49,9 +49,9 @@ def from_coordinators(error: CoordinatorError) -> CtlError:
     where = "--coordinator HOST:PORT[,…] or BIGFLEET_COORDINATOR says where the coordinators are"
     if isinstance(error, NoLeader) and error.only_strangers:
         addresses = " or ".join(error.tried)
-        return CtlError(f"nobody at {addresses} answers as a coordinator: is it the coordinator's port?", where)
+        return CtlError(f"no server at {addresses} answers as a coordinator: is it the coordinator's port?", where)
     if "does not lead" in tried:
-        hint = "is the leader one of your --coordinator addresses? With two of three coordinators down nobody can lead"
+        hint = "is the leader one of your --coordinator addresses? Two of three must be up to have one"
     else:
         hint = tls_hint(tried) or where
     return CtlError(f"{error}{tried}", hint)

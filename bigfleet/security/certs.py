@@ -56,7 +56,7 @@ def _parser() -> Parser:
         sub.set_defaults(command=command)
         return sub
 
-    create = add("create-ca", _create, "make a certificate authority that nobody trusts yet")
+    create = add("create-ca", _create, "make a certificate authority; no process trusts it yet")
     create.add_argument("--dir", type=Path, required=True, help="gets ca.crt and ca.key; keep the key to yourself")
     create.add_argument("--name", default="own", help="what the CA is for, shown by inspect (default: own)")
     create.add_argument("--days", type=_positive, default=365, help="its life (default: 365)")
@@ -81,7 +81,7 @@ def _positive(text: str) -> float:
 
 def _create(options: argparse.Namespace) -> int:
     if (options.dir / CA_KEY).exists():
-        raise CertsError(f"{options.dir} holds a CA already", "a new one would lock out whoever trusts the old one")
+        raise CertsError(f"{options.dir} holds a CA already", "a new one locks out the peers of the old one")
     Authority.create(options.name, timedelta(days=options.days)).save(options.dir)
     _print(f"created CA {options.dir / CA_CERTIFICATE}; its key is {options.dir / CA_KEY}\n")
     return _OK

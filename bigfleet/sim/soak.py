@@ -154,7 +154,7 @@ def _held_by_nobody(simulation: Simulation) -> Iterator[str]:
         if held[name] > wanted:
             excess.append(f"{name} holds {held[name]} and needs {wanted}")
     if excess:
-        yield f"{len(excess)} clusters hold machines that nobody needs at the end: {excess[0]}"
+        yield f"{len(excess)} clusters hold machines that are not needed at the end: {excess[0]}"
 
 
 class _Watch:

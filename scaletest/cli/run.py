@@ -163,7 +163,7 @@ def ask_before_spending(plan: "Plan", context: str | None, yes: bool) -> None:
     if needs_consent(plan, classify_context(context)):
         typer.echo(consent_question(plan, context), nl=False, err=True)
         if not sys.stdin.readline().strip().lower().startswith("y"):
-            raise UsageError("not started: nobody said yes", hint="--yes skips the question")
+            raise UsageError("aborted: not confirmed", hint="pass --yes to skip the question")
 
 
 def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:

@@ -211,7 +211,7 @@ class Children:
     async def until_death(self) -> NoReturn:
         """Watch over the group; ends with ChildDied."""
         await self.during(asyncio.Event().wait())
-        raise AssertionError("nobody sets that event")
+        raise AssertionError("the event is never set")
 
     async def within(self, seconds: float, what: str, work: Awaitable[T]) -> T:
         """As `during`, and raises NotInTime at the deadline."""

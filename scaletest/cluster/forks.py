@@ -117,7 +117,7 @@ def in_a_copy(work: Callable[[], object]) -> None:
 def _refuse_threads() -> None:
     threads = len(list(Path("/proc/self/task").iterdir()))
     if threads != 1:
-        raise RuntimeError(f"{threads} threads run; a copy of this process would have locks that nobody releases")
+        raise RuntimeError(f"{threads} threads run; a copy of this process would have locks that are never released")
 
 
 def _fork(name: str, waits_as: str, main: Main, siblings: Iterable[Fork]) -> Fork:

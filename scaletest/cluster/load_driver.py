@@ -181,7 +181,7 @@ class LoadDriver:
             async with asyncio.timeout(_RUN_KNOWN_SECONDS):
                 await self.run_watch.known.wait()
         except TimeoutError:
-            log.warning("nobody says where the run stands; the demand is built as before a soak")
+            log.warning("the ConfigMap scaletest-run is missing; the demand is built as before a soak")
 
     async def _fill(self, since: float) -> None:
         """What is due `since` soak start, in seconds. The operator starts when the requests exist, before any bind."""

@@ -18,11 +18,11 @@ OUTCOMES = {
     "transition_error": "the machine failed on its way",
     "blob_error": "no bootstrap blob came back",
     "provider_error": "the provider refused or failed",
-    "ctx_canceled": "nobody answered in time",
+    "ctx_canceled": "the call was not answered in time",
     "fenced": "another shard has taken over: this one is a zombie, do not retry",
     "stale_state": "the machine was not in the state that the action wanted",
     "inventory_miss": "the machine was gone",
-    "missing_profile": "nobody knew its need any more",
+    "missing_profile": "its need was no longer known",
     "other": "the shard's log says why",
 }
 # Below this nobody starves.

@@ -81,7 +81,7 @@ def judge_delivery(limits: SelfCheck, delivered: Mapping[str, Delivered | None])
     """The worst kind of event decides."""
     unknown = [what for what, one in delivered.items() if one is None]
     if unknown:
-        return check(limits, _KEYS[0], "unmeasured", f"nobody counted {', '.join(unknown)}")
+        return check(limits, _KEYS[0], "unmeasured", f"no process counted {', '.join(unknown)}")
     known = {what: one for what, one in delivered.items() if one is not None}
     what, worst = min(known.items(), key=lambda item: item[1].share)
     share = min(1.0, worst.share)

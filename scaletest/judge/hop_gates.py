@@ -188,7 +188,7 @@ def reclaim_gate(plan: Plan) -> Gate:
         plan.profile.slo.max_reclaim_actions_during_soak,
         unit="machines",
         component="shard",
-        meaning="Machines are taken away although nobody asks for less.",
+        meaning="Machines are taken away although the demand has not fallen.",
         window="steady",
     )
 

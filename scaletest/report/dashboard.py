@@ -153,7 +153,7 @@ def _phase(gates: Iterable[Gate], reclaims: Gate) -> Iterator[Panel]:
         bar=0,
         words={-1: "WAIT", 0: "PASS"},
         description="How many, right now; WAIT until every cluster is filled. "
-        "No data: at least one of them has none, and then nobody can say.",
+        "No data: at least one of them has none, so there is no verdict.",
     )
     yield Panel(98, "Clusters that are filled", {"": "avg(scaletest_loadgen_steady_state)"}, "stat", "percentunit")
     began = "scaletest_loadgen_phase_started_at_seconds"

@@ -127,7 +127,7 @@ class ContextGround:
 
     async def ended(self) -> HostError:
         await asyncio.Event().wait()
-        raise RuntimeError("nobody ends a cluster that is not ours")
+        raise RuntimeError("a run does not end a cluster that it did not start")
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:  # noqa: ARG002
         """This end of a port-forward, or what the user says: there, too, the snapshots are one port further."""

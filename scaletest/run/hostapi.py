@@ -196,7 +196,7 @@ class HostApi:
         except ApiException as error:
             if error.status in _REFUSED:
                 raise InstallError(
-                    f"the host's API refuses us: {_message(error)}", hint=_REFUSED[error.status]
+                    f"the Kubernetes API denied the request: {_message(error)}", hint=_REFUSED[error.status]
                 ) from error
             raise
 

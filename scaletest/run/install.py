@@ -57,7 +57,7 @@ async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
     except ApiException as error:
         if error.status != _CONFLICT:
             raise
-        raise UsageError(f"somebody took namespace {api.namespace} just before us", hint=_BESIDE) from error
+        raise UsageError(f"another run took namespace {api.namespace} a moment ago", hint=_BESIDE) from error
     await api.create_secret("bigfleet-ca", {"ca.crt": authority.certificate_pem, "ca.key": authority.key_pem})
     await api.create_config_map("bigfleet-trust", {"ca.crt": trust})
     await api.create_config_map(RUN_CONFIG_MAP, {"phase": "install", "soakStart": ""})

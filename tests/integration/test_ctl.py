@@ -106,7 +106,7 @@ async def test_what_fails_is_one_sentence_with_a_hint(lone: Coordinator) -> None
     for how in (("--tls-dir", tls), ("--plaintext",)):
         elsewhere = await bigfleetctl("list-shards", "--coordinator", metrics, *how)
         assert elsewhere.code == 1
-    assert f"nobody at {metrics} answers as a coordinator: is it the coordinator's port?" in elsewhere.err
+    assert f"no server at {metrics} answers as a coordinator: is it the coordinator's port?" in elsewhere.err
     missing = await bigfleetctl("list-shards", "--tls-dir", tls.with_name("nobody"))
     assert (missing.code, "No such file" in missing.err) == (1, True)
     for said in (denied, refused, plain, missing):
@@ -148,7 +148,7 @@ async def test_why_is_my_pod_pending(tmp_path: Path) -> None:
         for wrong in (shard.address, f"127.0.0.1:{provider.provider.port}"):
             asked = await ctl("--coordinator", wrong, "list-shards")
             assert asked.code == 1
-            assert f"nobody at {wrong} answers as a coordinator: is it the coordinator's port?" in asked.err
+            assert f"no server at {wrong} answers as a coordinator: is it the coordinator's port?" in asked.err
         asking = ("--cluster", CLUSTER, "--shard-addr", shard.address)
         unknown = await ctl("why", "--cluster", "nowhere", "--shard-addr", shard.address)
         assert (unknown.code, "no shard has demand of cluster 'nowhere'" in unknown.err) == (1, True)

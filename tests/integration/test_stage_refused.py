@@ -86,7 +86,7 @@ async def test_credentials_that_nobody_knows(runner: Runner, cluster: Kubectl) -
         document["users"][0]["user"] = {"token": "unknown"}
 
     screen = await refused(runner, cluster, unknown)
-    assert "the host's API refuses us: Unauthorized" in screen
+    assert "the Kubernetes API denied the request: Unauthorized" in screen
     assert "hint: kubectl auth whoami" in screen
 
 

@@ -25,7 +25,7 @@ def test_the_worst_kind_of_event_decides_and_is_named() -> None:
 
 def test_what_nobody_counted_is_unmeasured() -> None:
     record = judge_delivery(LIMITS, {"deletions": Delivered(90, 90), "losses": None})
-    assert (record.verdict, record.reason) == ("unmeasured", "nobody counted losses")
+    assert (record.verdict, record.reason) == ("unmeasured", "no process counted losses")
 
 
 def test_a_load_driver_that_is_not_seen_for_long_may_have_done_anything() -> None:

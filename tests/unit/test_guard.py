@@ -106,7 +106,7 @@ def test_only_a_yes_starts_a_paid_run(
     if goes_on:
         cli_run.ask_before_spending(plan, context, yes=False)
     else:
-        with pytest.raises(UsageError, match="nobody said yes"):
+        with pytest.raises(UsageError, match="aborted: not confirmed"):
             cli_run.ask_before_spending(plan, context, yes=False)
     asked = "21 hosts, about $17.85 for the soak and $38.68 for the whole run" in capsys.readouterr().err
     assert asked == (context == "prod-eks")

@@ -65,7 +65,7 @@ async def test_a_namespace_that_is_free_and_runs_in_others_are_no_obstacle() -> 
 
 
 async def test_whoever_takes_the_namespace_between_our_look_and_our_step_is_told_of_too(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="somebody took namespace mine just before us"):
+    with pytest.raises(UsageError, match="another run took namespace mine a moment ago"):
         await prepare_stage(Cluster(), "run-2", tmp_path)  # type: ignore[arg-type]
 
 

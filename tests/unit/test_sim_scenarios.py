@@ -187,7 +187,7 @@ NO_MACHINES = np.zeros(0, np.int32)
 @pytest.mark.parametrize(
     ("part", "decision", "nothing", "noticed"),
     [
-        (Shrinking, "reclaims", Reclaims(NO_MACHINES, NO_MACHINES, 0), "clusters hold machines that nobody needs"),
+        (Shrinking, "reclaims", Reclaims(NO_MACHINES, NO_MACHINES, 0), "clusters hold machines that are not needed"),
         (Releases, "due", NO_MACHINES, "machines are Idle at the end beyond their hold"),
     ],
 )

@@ -123,7 +123,9 @@ def test_a_late_event_loop_and_a_slow_apiserver_are_named() -> None:
 def test_a_process_of_bigfleet_that_waits_for_a_core_is_strain() -> None:
     record = checked({"shard": (12, 12)}, delay=0.4)["runDelayFraction"]
     assert record.verdict == "over"
-    assert record.reason.startswith("bigfleet-shard-0: its threads together waited for a core for 40% of the worst minute")
+    assert record.reason.startswith(
+        "bigfleet-shard-0: its threads together waited for a core for 40% of the worst minute"
+    )
 
 
 def test_minutes_under_pressure_are_known_by_their_time() -> None:

@@ -173,7 +173,7 @@ async def conformance(options: ConformanceOptions) -> Report:
 
 def _hint(report: Report) -> str:
     if is_a_stranger(report.trouble):
-        return "somebody is there, but no provider: is it the provider's port?"
+        return "a server answers there, but it is not a provider: is it the provider's port?"
     return tls_hint(report.trouble) if report.count(Outcome.UNJUDGED) == len(report.results) else ""
 
 

@@ -153,7 +153,7 @@ async def no_spontaneous_transitions(bench: Bench) -> None:
     machine = await bench.get(await bench.machine(S.IDLE))
     for _ in range(5):
         await asyncio.sleep(bench.limits.quiet_seconds / 5)
-        await bench.unchanged(machine, "when nobody called")
+        await bench.unchanged(machine, "without a call")
 
 
 def _excuse_full_lists(whole: Any, delta: Any) -> None:
