@@ -69,6 +69,6 @@ class CapReached(ScaletestError):
 
 
 class Interrupted(ScaletestError):
-    """Somebody pressed Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
     exit_code = 130

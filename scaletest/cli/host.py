@@ -1,4 +1,4 @@
-"""`host`: the embedded host alone, for whoever wants a small Kubernetes cluster on this machine."""
+"""`host`: the embedded host alone, as a small Kubernetes cluster on this machine."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -100,7 +100,7 @@ def say_if_something_is_left() -> None:
 
 
 def refuse_owned(host: "Host") -> None:
-    """What a living runner will end is not ended under its feet."""
+    """Raises UsageError for a host that belongs to a living runner, which will end it."""
     from scaletest.errors import UsageError
 
     if host.owner and host.record:

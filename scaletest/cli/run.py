@@ -136,7 +136,7 @@ def run(
 
 
 def _refuse_flags_of_a_run(context: typer.Context) -> None:
-    """A run's flags before another command's name would be read, and ignored in silence."""
+    """Raises UsageError for a run's flags before another command's name: they would have no effect there."""
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name) if parameter.name else None
         if source is not None and source.name == "COMMANDLINE":
@@ -145,7 +145,7 @@ def _refuse_flags_of_a_run(context: typer.Context) -> None:
 
 
 def show_before_starting(lines: Iterable[str]) -> None:
-    """What is about to happen, before anybody is asked for money or waits for binaries."""
+    """Show what is about to happen, before the user is asked to accept costs or waits for binaries."""
     from scaletest.report.console import Console
 
     console = Console()

@@ -21,7 +21,7 @@ def age(since: float) -> str:
 
 
 def from_here(path: Path) -> str:
-    """A path as somebody who stands here would type it."""
+    """A path as the user would type it in the current directory."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scaletest.run.leftovers import Leftover
     from scaletest.run.status import Standing
 
-# Whose catalog describes the machines when there is no demand.
+# The profile whose catalog describes the machines when there is no demand.
 _PROFILE_WITHOUT_DEMAND = "smoke"
 
 

@@ -1,4 +1,4 @@
-"""--context, --image and --prometheus-url: where on somebody's cluster a run goes, and what it is made of there."""
+"""--context, --image and --prometheus-url: where on an existing cluster a run goes, and which images it uses there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ PrometheusOption = Annotated[
     ),
 ]
 
-# The images that nobody publishes; the others are their makers'.
+# The images that no public registry has; the others are pulled from their makers' registries.
 _PARTS = ("bigfleet", "scaletest")
 _IMAGE_HINT = (
     "--image bigfleet=REGISTRY/bigfleet:TAG --image scaletest=REGISTRY/bigfleet-scaletest:TAG; "
@@ -52,7 +52,7 @@ class Target:
 
     @property
     def tools(self) -> tuple[str, ...] | None:
-        """The binaries that a run needs here; None: all. Somebody's cluster brings its own, in images."""
+        """The binaries that a run needs on this machine; None: all. On an existing cluster the others are in images."""
         return None if self.context is None else ("helm", "kubectl")
 
 

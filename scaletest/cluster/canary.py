@@ -15,7 +15,7 @@ NODE = {
     "apiVersion": "v1",
     "kind": "Node",
     "metadata": {"name": NAME, "labels": _LABEL},
-    # Nobody else's Pod may land here while the canary is in.
+    # No other Pod may be bound here while the canary is there.
     "spec": {"taints": [{"key": "scaletest.bigfleet/canary", "effect": "NoSchedule"}]},
     "status": {
         "capacity": {"cpu": "1", "memory": "1Gi", "pods": "1"},

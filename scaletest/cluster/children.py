@@ -60,7 +60,7 @@ def write_to_stdout(line: str) -> None:
 
 
 class Running(Protocol):
-    """A process that somebody started for us."""
+    """A process that was started: a subprocess of asyncio, or a Fork."""
 
     @property
     def pid(self) -> int: ...

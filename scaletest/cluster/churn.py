@@ -20,7 +20,8 @@ from scaletest.model.loadprofile import LoadProfile
 _TICK_SECONDS = 1.0
 # Seconds that are drawn at once.
 _CHUNK_TICKS = 512
-# Who hears of the soak later than this had no part in its past: a new life of this process, most likely.
+# A process that learns of the soak later than this skips the deletions that were due until then: most likely it was
+# restarted, and the former process made them.
 _MADE_UP_SECONDS = 10.0
 
 # Deletes a Pod that should have left at a moment of the loop's clock.
@@ -114,7 +115,7 @@ def planned_changes(profile: LoadProfile, ordinal: int, seconds: float) -> int:
 
 
 def _due_later(profile: LoadProfile, ordinal: int) -> PodsDue:
-    """A course is drawn only for those whose Pods age."""
+    """Draws the course at the first call: only archetypes whose Pods age need it."""
     course: Course | None = None
 
     def pods_due(archetype: str, at_seconds: Numbers) -> Ints:
@@ -126,7 +127,7 @@ def _due_later(profile: LoadProfile, ordinal: int) -> PodsDue:
 
 
 def first_tick(soak_seconds: float) -> int:
-    """Where to begin. Of a tick that a former life of this process had begun, nobody knows what is left."""
+    """Where to begin. A tick that a former process had begun is skipped: what is left of it is unknown."""
     return math.ceil(soak_seconds / _TICK_SECONDS) if soak_seconds > _MADE_UP_SECONDS else 0
 
 

@@ -32,7 +32,7 @@ def main() -> None:
     keep_out("rich")  # structlog would import it to colour a terminal: 50 ms and 5 MB of every process
     # numpy draws random numbers here and multiplies nothing: its threads would only be in the way of a fork.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # aiohttp reads every public CA when it is imported: 2 MB, and nobody here trusts any but the run's own.
+    # aiohttp reads every public CA when it is imported: 2 MB, and these processes trust only the run's own CA.
     os.environ.setdefault("SSL_CERT_FILE", os.devnull)
     end("scaletest-cluster", lambda: dispatch("scaletest-cluster", PROCESSES, sys.argv[1:]))
 

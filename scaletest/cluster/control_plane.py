@@ -31,7 +31,7 @@ _API_SECONDS = 60
 _CRDS_SECONDS = 30
 _CONTROLLERS_SECONDS = 60
 _CANARY_SECONDS = 60
-# An apiserver waits for whoever watches it; nobody here has anything to lose by its end.
+# An apiserver that is told to stop waits for its watches to end; here no client loses anything if it is killed first.
 _STOP_GRACE_SECONDS = 1.0
 
 # The one in C reads our CRDs in 5 ms, the one in Python in 190.
@@ -87,7 +87,7 @@ def prepare_site(options: ControlPlaneOptions) -> flags.Site:
 async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
     """Bring the control plane up, say so, and keep it; ends with ChildDied when any part of it dies."""
     marker = options.shared_dir / READY_MARKER
-    marker.unlink(missing_ok=True)  # a former life of this container may have left it
+    marker.unlink(missing_ok=True)  # an earlier start of this container may have left it
     registry = CollectorRegistry()
     async with Endpoints(site) as endpoints, Children(stop_grace_seconds=_STOP_GRACE_SECONDS) as children:
         exporter = ReExport(endpoints, children, storage=options.storage)

@@ -1,4 +1,4 @@
-"""Whose death ended container `workload`: its exit code tells BigFleet's own from the harness's."""
+"""Which process's death ended container `workload`: its exit code tells BigFleet's own from the harness's."""
 
 from scaletest.cluster.children import ChildDied
 
@@ -10,6 +10,6 @@ class BigFleetDied(ChildDied):
 
 
 class HarnessDied(ChildDied):
-    """A process that plays the world around it, and has no spare left."""
+    """A process of the harness that has no spare left."""
 
     exit_code = 71

@@ -45,7 +45,7 @@ class Demand:
         await self._delete(name, lambda: self._client.delete(resource, name, NAMESPACE, propagation="Foreground"))
 
     async def delete_one(self, name: str) -> bool:
-        """A Pod leaves; whether it was us who deleted it."""
+        """Delete a Pod; whether this call deleted it."""
         return await self._delete_one(PODS, name)
 
     async def bring_back(self, name: str) -> None:
@@ -69,7 +69,7 @@ class Demand:
         return True
 
     async def _create(self, name: str, request: Callable[[], Awaitable[Any]]) -> None:
-        """Until it is there; a former life of this process may have made it."""
+        """Try until it is there; a former process may have made it."""
         if await self._insist("create", name, request, AlreadyExists):
             self._metrics.created.inc()
 
@@ -86,14 +86,14 @@ class Demand:
         return True
 
     async def _delete(self, name: str, request: Callable[[], Awaitable[Any]]) -> None:
-        """Until it is gone."""
+        """Try until it is gone."""
         if await self._insist("delete", name, request, NotFound):
             self._metrics.deleted.inc()
 
     async def _insist(
         self, kind: str, name: str, request: Callable[[], Awaitable[Any]], done_already: type[KubeError]
     ) -> bool:
-        """Ask until it is done; whether we did it."""
+        """Try until it is done; whether this process did it."""
         retry = _RETRY_SECONDS
         while True:
             try:

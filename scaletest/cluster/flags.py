@@ -74,7 +74,7 @@ _NO_DEVICES = "DynamicResourceAllocation"
 # the watch cache against etcd, a lease that tells apiservers apart.
 _GATES_OFF = ("APIServerIdentity", "DetectCacheInconsistency", _NO_DEVICES, "SizeBasedListCostEstimate")
 
-# Two thirds of an apiserver's 13,000 series, which nobody reads: they would be most of what a scrape costs.
+# Two thirds of an apiserver's 13,000 series, which the harness does not read: they would be most of a scrape's cost.
 _METRICS_OFF = (
     "apiserver_request_body_size_bytes",
     "apiserver_request_sli_duration_seconds",
@@ -190,7 +190,7 @@ def etcd(site: Site) -> Command:
 def kine(site: Site) -> Command:
     """etcd's API on SQLite. It asks no client for a certificate, so it listens where only we can dial: on a file."""
     database = site.shared_dir / "kine.db"
-    site.kine_socket.unlink(missing_ok=True)  # a former life may have left it, and nobody there
+    site.kine_socket.unlink(missing_ok=True)  # a kine that was killed may have left it
     return _command(
         "kine",
         {
@@ -228,7 +228,7 @@ def apiserver(site: Site, storage: str, memory_mib: int, extra: tuple[str, ...])
             "tls-cert-file": pki.files("kube-apiserver").certificate,
             "tls-private-key-file": pki.files("kube-apiserver").key,
             "client-ca-file": pki.ca,
-            # Whoever shows a certificate of this cluster may do everything; nobody else may do anything.
+            # A client with a certificate of this cluster may do everything; other clients may do nothing.
             "authorization-mode": "AlwaysAllow",
             "anonymous-auth": False,
             "service-account-issuer": "https://kubernetes.default.svc",
@@ -321,7 +321,7 @@ def scheduler_configuration(site: Site, pod_max_backoff_seconds: int = 0) -> dic
 
 
 def _serving(site: Site, name: str, port: int) -> dict[str, Any]:
-    """HTTPS that shows its metrics to system:masters of our CA and to nobody else."""
+    """HTTPS that shows its metrics to system:masters of our CA and to no other client."""
     return {
         "bind-address": site.pod_ip,
         "secure-port": port,

@@ -38,11 +38,11 @@ class Fork:
         self._go_fd = go_fd
         self._output_fd = output_fd
         self._ended: asyncio.Future[int] | None = None
-        # Copies that wait to take its place when it dies: nobody can be forked any more by then.
+        # Copies that wait to take its place when it dies: by then the supervisor can no longer fork.
         self.spares: list[Fork] = []
 
     def go(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it is dead; whoever watches it will say so
+        with contextlib.suppress(BrokenPipeError):  # it is dead; the supervisor sees that in `wait`
             os.write(self._go_fd, _GO)
         os.close(self._go_fd)
 

@@ -1,4 +1,4 @@
-"""Before the load starts: a certificate of this cluster must do neither for another cluster nor for a shard."""
+"""Before the load starts: this cluster's certificate must not be accepted for another cluster, or for a shard."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,20 +28,20 @@ _PROTOCOL_VERSION = "v1alpha1"
 
 log = structlog.get_logger(__name__)
 
-# Says something in another's name on this channel; the code that the server ends the call with, or OK if it takes it.
+# Makes a call with a wrong identity on this channel; the code that the server ends it with, or OK if it accepts it.
 Attempt = Callable[[grpc.aio.Channel, str], Awaitable[grpc.StatusCode]]
 
 
 @dataclass(frozen=True)
 class ProbeTargets:
-    """Addresses of those who must know their clusters apart; empty: nobody."""
+    """Addresses of the servers that must refuse a wrong identity; empty: that server is not probed."""
 
     shard: str = ""
     provider: str = ""
 
 
 class IdentityProbe:
-    """Tries once with everybody at the same time. What could not be tried has no figure."""
+    """Probes all servers at the same time. A probe that could not be made has no figure."""
 
     def __init__(
         self, cluster_id: str, targets: ProbeTargets, tls_dir: Path | None, registry: CollectorRegistry
@@ -114,7 +114,7 @@ async def _phone_home(connection: grpc.aio.Channel, cluster: str) -> grpc.Status
 
 
 async def _ask_as_a_shard(connection: grpc.aio.Channel, machine: str) -> grpc.StatusCode:
-    """Only shards may speak of machines; one that nobody has changes nothing."""
+    """Only shards may ask for machines; this asks for one that does not exist, so an accepted call does no harm."""
     call = CapacityProviderStub(connection).Get(MachineRef(id=machine), wait_for_ready=True)
     code: grpc.StatusCode = await call.code()
     return grpc.StatusCode.OK if code is grpc.StatusCode.NOT_FOUND else code

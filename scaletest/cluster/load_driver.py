@@ -43,7 +43,7 @@ from scaletest.model.loadprofile import LoadProfile
 READY_SHARE = 0.999
 _QPS, _BURST = 200, 400
 _ANCHOR_SECONDS = 5.0
-# Without a word about where the run stands for so long, the demand is built as before a soak.
+# If the run's phase stays unknown for so long, the demand is built as before a soak.
 _RUN_KNOWN_SECONDS = 30.0
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class LoadDriverOptions:
     fill_bound_file: Path
     # The pod's ServiceAccount, to watch the run's phase with; None: no run to watch, so no churn and no steady figures.
     service_account_dir: Path | None = None
-    # The cluster's certificate, and who must refuse it to anybody else's name; without them that is not tried.
+    # The cluster's certificate, and the servers that must refuse it for other identities; empty: that is not probed.
     tls_dir: Path | None = None
     shard_addr: str = ""
     provider_addr: str = ""
@@ -137,7 +137,7 @@ class LoadDriver:
             options.cluster_id, ProbeTargets(options.shard_addr, options.provider_addr), options.tls_dir, registry
         )
         self._built = asyncio.Event()
-        # Two who plan at once would give the same room away.
+        # Two tasks that plan bindings concurrently would both count the same free room.
         self._binding = asyncio.Lock()
         self.run_watch = RunWatch(self._bind_latency.arm)
         if options.service_account_dir is None:
@@ -166,7 +166,7 @@ class LoadDriver:
         await self._know_the_run()
         since = self.run_watch.soak_seconds
         if since < 0:
-            # In the soak a former life has tried, and the load must not wait for a shard that is down on purpose.
+            # In the soak a former process has probed, and the load must not wait for a shard that is down on purpose.
             await self._identity_probe.run()
         async with asyncio.TaskGroup() as group:
             if self._profile.anchors:
@@ -176,7 +176,7 @@ class LoadDriver:
             group.create_task(self._change(since))
 
     async def _know_the_run(self) -> None:
-        """The soak may be on already: this process, or its whole pod, had a former life."""
+        """Wait for the run's phase: the soak may be on already, if this process or its whole pod was restarted."""
         try:
             async with asyncio.timeout(_RUN_KNOWN_SECONDS):
                 await self.run_watch.known.wait()
@@ -193,7 +193,7 @@ class LoadDriver:
         pods = sum(workload.replicas for workload in first)
         log.info("building demand", objects=len(first), pods=pods, soak_seconds=since)
         if since >= 0:
-            # What should have gone while nobody was there to delete it.
+            # What was to be deleted while no load-driver ran.
             for name in self._course.all.keys() - due.keys():
                 await self._demand.delete(self._course.all[name])
         fill = {workload.name for workload in self._course.fill}

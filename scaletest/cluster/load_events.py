@@ -45,7 +45,7 @@ class Expected:
 
 class Successors:
     """The Pods that should replace those which the churn deleted: of each workload the first that comes is the first
-    that was expected. `short_of` tells how many Pods a workload lacks now; None: nobody wants it any more."""
+    that was expected. `short_of` tells how many Pods a workload lacks now; None: it is not demanded any more."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Successors:
         expected.deleted_at = self._clock()
 
     def not_deleted(self, expected: Expected) -> None:
-        """Nobody left, so nobody has to come."""
+        """No Pod was deleted, so no successor is due."""
         queue = self._expected.get(expected.workload, deque())
         if expected in queue:
             queue.remove(expected)
@@ -91,12 +91,12 @@ class Successors:
                 del self._expected[workload]
 
     def _settled(self, one: Expected, long_ago: float) -> bool:
-        """Whether nobody need wait for it any longer."""
+        """Whether this successor need not be awaited any longer."""
         if one.deleted_at is None or one.deleted_at >= long_ago:
             return False
         short = self._short_of(one.workload)
         if not one.missed and short is not None:
-            # With nobody missing, two had deleted the same Pod, and its successor came before we expected any.
+            # If no Pod is missing, the Pod was deleted twice, and its one successor came before we expected any.
             self._events.note("successor", LATE_SECONDS + 1 if short > 0 else 0.0)
         one.missed = True
         return not short

@@ -83,8 +83,8 @@ def _pod_template(workload: Workload, steady: bool) -> Object:
 def counted_by_spread(workload: Workload) -> dict[str, str]:
     """The label of the Pods among which a workload spreads: those of its archetype if they are all alike, else its own.
 
-    BigFleet is not told whom a rule counts, so one that counts Pods of other needs or sizes asks for what nobody can
-    provide (ADR-34).
+    BigFleet is not told which Pods a rule counts, so a rule that counts Pods of other needs or sizes asks for what
+    BigFleet cannot provide (ADR-34).
     """
     if workload.archetype.is_one_need:
         return {ARCHETYPE_LABEL: workload.archetype.name}

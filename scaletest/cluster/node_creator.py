@@ -56,7 +56,7 @@ class NodeCreatorOptions:
     cluster_id: str
     kubeconfig: Path
     metrics_addr: str
-    # Where Ready nodes are reported, and who says which machines there are; empty: nowhere, and all that are announced.
+    # The provider: is told of Ready nodes, and says which machines exist; empty: all that are announced exist.
     provider_addr: str = ""
     tls_dir: Path | None = None
     # From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine.
@@ -189,7 +189,7 @@ class NodeCreator:
             self._is_ready(machine_id)
 
     def _is_ready(self, machine_id: str) -> None:
-        """BigFleet says so. This process told the provider first, which told BigFleet, or nobody did."""
+        """An UpcomingNode is Ready, which BigFleet can know only from this process, by way of the provider."""
         if machine_id not in self._joined and self._vouched and self._vouched.heard:
             self._metrics.early.inc()
             log.warning("an UpcomingNode is Ready before its Node", machine=machine_id)
@@ -218,7 +218,7 @@ class NodeCreator:
         for machine_id in self._vouched.hear(words):
             self._queue.add(machine_id)
         if words.full:
-            # Nodes that a former life made may have no machine any more, and announced ones may be nobody's.
+            # Nodes of a former process may have no machine any more; announced machines may not be the provider's.
             for node in self._nodes:
                 if node["name"].startswith(NODE_PREFIX):
                     self._queue.add(node["name"].removeprefix(NODE_PREFIX))

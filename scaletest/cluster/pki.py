@@ -6,7 +6,7 @@ from pathlib import Path
 from bigfleet.kube import KubeConfig
 from bigfleet.security.files import KeyFiles
 
-# Those who serve TLS on the pod's address, and those who only dial the API.
+# The programs that serve TLS on the pod's address; and those that dial the API, with their user names.
 SERVERS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 CLIENTS = {
     "kube-controller-manager": "system:kube-controller-manager",

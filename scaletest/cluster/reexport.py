@@ -15,7 +15,7 @@ from scaletest.cluster.children import Children
 from scaletest.cluster.endpoints import Endpoints
 from scaletest.cluster.exposition import reduce_apiserver, reduce_etcd, reduce_scheduler
 
-# Who asks twice within this time gets the same answer: an apiserver's exposition is half a megabyte.
+# A second scrape within this time gets the same answer: an apiserver's exposition is half a megabyte.
 _FRESH_SECONDS = 5.0
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

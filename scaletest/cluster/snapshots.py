@@ -68,7 +68,7 @@ def _pack(source: Path, target: Path) -> None:
 
 
 def _require_client_certificate(tls_dir: Path) -> ssl.SSLContext:
-    """For clients of our CA only, to whom each handshake shows the certificate that lies there by then."""
+    """For clients of our CA only; each handshake shows the certificate that is in the folder at that time."""
     leaf, shown = Leaf(tls_dir), _with_certificate(tls_dir)
 
     def show_newest(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:

@@ -86,5 +86,5 @@ def trim_node(item: Object) -> Object:
 
 @lru_cache(maxsize=1024)
 def _allocatable(quantities: tuple[tuple[str, str], ...]) -> Amounts:
-    """One for all Nodes of a shape. Nobody changes it."""
+    """One object for all Nodes of a shape, so no caller may change it."""
     return amounts_of(dict(quantities))

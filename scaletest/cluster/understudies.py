@@ -1,4 +1,4 @@
-"""Who runs under which name, and who takes over: the harness's own deaths must not take BigFleet's processes along."""
+"""Which process runs under a name, and which spare replaces it: if the harness's die, BigFleet's must not end too."""
 
 from collections.abc import Callable, Mapping
 

@@ -37,13 +37,13 @@ class VouchedMachine:
 
 
 class Vouched:
-    """What was said last. It stays known while no stream is open; a whole set replaces it."""
+    """What the provider said last. It stays known while no stream is open; a full frame replaces it."""
 
     def __init__(self) -> None:
-        # Before the first frame nobody knows which Nodes are too many.
+        # Whether a full frame has come; before that it is unknown which Nodes are too many.
         self.heard = False
         self._machines: dict[str, VouchedMachine] = {}
-        # Were given and were taken back: BigFleet may not know yet.
+        # Machines that the provider gave and took back: BigFleet may not know yet.
         self._withdrawn: set[str] = set()
 
     def get(self, machine_id: str) -> VouchedMachine | None:

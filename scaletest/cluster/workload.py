@@ -118,7 +118,7 @@ async def serve(
 
 async def _supervise(options: WorkloadOptions, processes: Mapping[str, Fork], demand_seconds: float) -> None:
     demand_ready = options.shared_dir / DEMAND_MARKER
-    # Of a former life of this container: the new load-driver vouches for the demand itself.
+    # Left by an earlier start of this container: the new load-driver vouches for the demand itself.
     demand_ready.unlink(missing_ok=True)
     async with aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
         health = Health(http)

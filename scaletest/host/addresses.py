@@ -12,7 +12,7 @@ ETCD_PEER_PORT = 2380
 CONTROLLER_MANAGER_PORT = 10257
 SCHEDULER_PORT = 10259
 KUBELET_PORT = 10250
-# Bound for the life of a host and never served: whoever holds it owns the network.
+# Bound for the life of a host and never served: the process that holds it owns the network.
 CLAIM_PORT = 10248
 
 _SERVED_PORTS = (
@@ -120,7 +120,7 @@ class PodAddresses:
     _next: int = 0
 
     def of(self, key: str) -> str:
-        """The address of the pod `namespace/name`, chosen now if nobody asked before."""
+        """The address of the pod `namespace/name`, chosen at the first call."""
         while key not in self._by_pod:
             candidate = self.network.pod_address(self._next)
             self._next += 1

@@ -1,4 +1,4 @@
-"""Who is who on a host: one certificate per component, signed by the host's own authorities."""
+"""The identities on a host: one certificate per component, signed by the host's own authorities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -133,7 +133,8 @@ def _make_kubelet(
 async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> None:
     """Have a janitor at all times. It learns of our end when the pipe that we alone write to is closed.
 
-    The kernel closes it, and nobody before: a janitor that woke up earlier would kill us in the middle of our report.
+    Only the kernel closes it, when hostd is gone: a janitor that woke up earlier would kill hostd while it writes its
+    report.
     """
     reading, _ = os.pipe()
     argv = [sys.executable, "-P", "-m", janitors.MODULE, options.id, str(options.dir)]

@@ -149,7 +149,7 @@ class EmbeddedHost:
         self._outlives_us = True
 
     async def hand_over(self) -> None:
-        """Leave the host up for whoever comes next: it belongs to nobody any more."""
+        """Leave the host up for later commands: from now on no process owns it."""
         if not self._outlives_us:
             await self.outlive_us()
         await self._note(owner=None)
@@ -157,7 +157,7 @@ class EmbeddedHost:
     async def stop(self, *, force: bool = False) -> None:
         """Stop pods, then the control plane, and remove every file; again and again does no harm.
 
-        `force` gives no grace to anyone, and cuts short a stop that is under way. Raises Leftovers if something
+        `force` gives pods no grace, and cuts short a stop that is under way. Raises Leftovers if something
         would not go away.
         """
         daemon = self._daemon

@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.05
 async def end_host(host: Host, *, force: bool = False) -> None:
     """Tell hostd to stop, wait for it and its janitor, and remove what they left. Raises Leftovers if that fails.
 
-    `force` gives nobody a grace.
+    `force` kills hostd at once, so that pods and control plane get no grace.
     """
     if host.daemon is not None:
         _signal(host, signal.SIGKILL if force else signal.SIGTERM)

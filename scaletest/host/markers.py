@@ -78,8 +78,8 @@ def _carries(pid: int, wanted: set[bytes]) -> bool:
 def _environment(pid: int) -> bytes:
     """A process's environment; empty if it is gone, a zombie, or another user's.
 
-    In the middle of an exec a process shows an empty one for a moment. Whoever ends everything of a host must not
-    overlook it then, so an empty environment is looked at again, unless it is a kernel thread's, which has no program.
+    In the middle of an exec a process shows an empty one for a moment. A caller that ends all processes of a host must
+    not overlook it then, so an empty environment is read again, unless it is a kernel thread's, which has no program.
     """
     for pause in _SECOND_LOOKS_SECONDS:
         try:

@@ -1,4 +1,4 @@
-"""Who a host belongs to: a process that can be told from a later one with the same number."""
+"""The process that a host belongs to: its start time tells it from a later process with the same pid."""
 
 import os
 import socket
@@ -38,7 +38,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """The process that a text names; None if it is on another machine, or nobody's."""
+        """The process that a text names; None if it is on another machine, or the text names none."""
         machine, _, process = text.partition("/")
         pid, _, started = process.partition("/")
         if machine != socket.gethostname() or not (pid.isdecimal() and started.isdecimal()):

@@ -1,4 +1,4 @@
-"""Notes that outlive a command: where they are kept, and to whom what they describe belongs."""
+"""Notes that outlive a command: where they are kept, and which process owns what they describe."""
 
 import json
 import os
@@ -25,7 +25,7 @@ class Record:
 
     # Unix seconds.
     since: float
-    # Whoever ends it; None: it was left up on purpose, and `down` ends it.
+    # The process that ends it; None: it was left up on purpose, and `down` ends it.
     owner: Owner | None
     # What it was brought up for; empty for a bare host.
     run_id: str = ""

@@ -18,7 +18,7 @@ from scaletest.host.records import Record, state_dir
 DAEMON = "scaletest.host.daemon"
 # What a runner says to hostd, so that hostd outlives it.
 KEEP = b"keep\n"
-# A directory without a record is somebody's first step, unless it stays so.
+# A directory without a record belongs to a host that is just being made, unless it is older than this.
 _FIRST_STEP_SECONDS = 60
 
 
@@ -78,12 +78,12 @@ class Host:
 
     @property
     def is_up(self) -> bool:
-        """Whether somebody may use it: it runs, and its runner lives or left it up on purpose."""
+        """Whether it can be used: it runs, and its runner lives or left it up on purpose."""
         return self.daemon is not None and bool(self.record and self.record.address) and not self.is_left
 
     @property
     def is_left(self) -> bool:
-        """Whether nobody will end it: its runner died, or hostd did and took no janitor along."""
+        """Whether no process will end it: its runner died, or hostd is gone and no janitor is at work."""
         if self.owner or self.ending:
             return False
         if self.record is None:

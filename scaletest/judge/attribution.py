@@ -25,7 +25,7 @@ OUTCOMES = {
     "missing_profile": "its need was no longer known",
     "other": "the shard's log says why",
 }
-# Below this nobody starves.
+# A p99 up to this is not slow enough to be the cause.
 _SLOW_SECONDS = 5.0
 _FAILED = 'sum by (outcome) (increase(bigfleet_shard_action_execute_outcomes_total{kind="Bootstrap"}[120s])) > 0'
 _CONFLICTS = 'sum(increase(bigfleet_operator_upcoming_node_writes_total{outcome="conflict"}[{w}]))'

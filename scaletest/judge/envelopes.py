@@ -75,7 +75,7 @@ async def read_envelopes(
 async def _passed_on_wrongly(
     prometheus: Prometheus, go_between: Envelope, worst: Outside, stretches: Sequence[Stretch]
 ) -> bool:
-    """Whether the one between witness and claim was outside of the envelope too, for half of that time at least."""
+    """Whether the program between witness and claim was outside of the envelope too, for half of that time at least."""
     seconds = 0.0
     for stretch in stretches:
         curves, step = await _curves(prometheus, go_between, stretch)
@@ -120,7 +120,7 @@ def _outside(curves: Curves, key: Key, step_seconds: float) -> Outside | None:
     witnessed = {at for other, curve in curves.lowest.items() if other[0] == cluster for at in curve}
     moments: list[tuple[float, float, float, float]] = []
     for at in sorted(witnessed & (curves.spoke | claimed.keys())):
-        # A combination that the witness of this cluster does not have is one that nobody asks for.
+        # A combination that the witness of this cluster does not have is one that no Pod asks for.
         lowest, highest, claim = low.get(at, 0.0), high.get(at, 0.0), claimed.get(at, 0.0)
         room = max(slack, SLACK_SHARE * highest)
         if claim < lowest - room - _ROUNDING * highest or claim > highest + room + _ROUNDING * highest:

@@ -1,4 +1,4 @@
-"""A gate: one bar, how it is measured, who is to blame beyond it, and whether a strained machine can be."""
+"""A gate: one bar, how it is measured, and whether a component or a strained machine is to blame beyond it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from scaletest.model.plan import Cause
 
 Verdict = Literal["pass", "fail", "no-data", "saturated", "skipped"]
 Unit = Literal["s", "requests", "machines", "shards", "share", "cores", "times", "1/s", "profiles"]
-# Whose mistake a failure points to. The engine is the shard's.
+# The component that a failure points to. The engine is part of the shard.
 Component = Literal["shard", "operator", "pod-controller", "coordinator", "provider", "BigFleet"]
 
 COMPONENTS: dict[str | None, Component] = {
@@ -36,7 +36,7 @@ class Gate:
     component: Component
     # One sentence for people: what fails when it fails.
     meaning: str
-    # What BigFleet says of itself, and who else says it. Hops are judged by what BigFleet measures alone.
+    # What BigFleet says of itself, and the source that checks it. Hops are judged by what BigFleet measures alone.
     claim: str = ""
     witness: str = ""
     # Why a strained machine can push a good BigFleet beyond the bar; empty: it cannot.
@@ -90,11 +90,11 @@ class Reading:
     ceiling: float | None = None
     # Overrides the sentence when the reading itself went wrong.
     problem: str = ""
-    # What the value is made of, or whose it is, for the sentence of a bar that it fails.
+    # What the value is made of, or which member has it, for the sentence of a bar that it fails.
     detail: str = ""
     # When it was beyond its bar, in unix seconds, where that is known.
     at: tuple[float, float] | None = None
-    # Whose mistake it is, where the reading knows that better than the gate.
+    # The component to blame, where the reading knows that better than the gate.
     component: Component | None = None
 
 

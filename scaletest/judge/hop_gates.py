@@ -18,7 +18,7 @@ RESTARTS_KEY = "containerRestartsDuringSoak"
 
 # A scrape that was missed leaves a hole of three intervals at most.
 _ALIVE = "sum(last_over_time(scaletest_loadgen_cr_active[15s]))"
-# A Pod that was deleted a moment ago has no successor yet, and nobody is to blame.
+# A Pod that was deleted a moment ago has no successor yet, and that is no fault of BigFleet.
 _JUST_DELETED = (
     "sum(last_over_time(scaletest_loadgen_cr_deleted_total[15s]))"
     " - sum(last_over_time(scaletest_loadgen_cr_deleted_total[15s] offset 5s))"

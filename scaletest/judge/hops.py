@@ -13,7 +13,7 @@ from scaletest.model.profile import DemandMode
 
 @dataclass(frozen=True)
 class Hop:
-    """One step: who takes it, and the counter or gauge that is above zero once it was taken."""
+    """One step: the program that takes it, and the counter or gauge that is above zero once it was taken."""
 
     row: int
     name: str

@@ -92,7 +92,7 @@ class SecondsOutside:
     envelopes: tuple[Envelope, ...]
     # Every cluster must have a witness.
     expects: Literal["clusters", "nothing"] = "clusters"
-    # What somebody between witness and claim has passed on: if that is right, the blame is further down the way.
+    # What a program between witness and claim has passed on: if that is right, `blame_beyond` is to blame.
     go_between: Envelope | None = None
     blame_beyond: Literal["shard", "operator"] | None = None
     source: ClassVar[Source] = "computed from PromQL"

@@ -1,4 +1,4 @@
-"""Reads gates from Prometheus: value, observations, the histogram's ceiling, and whose value it is."""
+"""Reads gates from Prometheus: value, observations, the histogram's ceiling, and which member has the value."""
 
 import asyncio
 import math
@@ -87,7 +87,7 @@ def _shards(plan: Plan) -> list[str]:
 
 
 def _worst(readings: Sequence[Reading], gate: Gate) -> Reading:
-    """Of several stretches; one without a value is one that nobody can judge."""
+    """The worst of several stretches; if one of them has no value, neither has the gate."""
     unknown = next((reading for reading in readings if reading.value is None), None)
     if unknown:
         return unknown

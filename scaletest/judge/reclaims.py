@@ -30,7 +30,7 @@ def count_reclaims(found: Sequence[Sequence[Point]], counted_from: float, stretc
         for before, after in pairwise(row):
             growths[after[0]] = growths.get(after[0], 0.0) + grown([before[1], after[1]])
     if max(growths, default=0.0) < counted_from:
-        return Reading(None)  # nobody looked since
+        return Reading(None)  # no scrape since `counted_from`
 
     def counts(at: float) -> bool:
         return not stretches or any(one.start <= at <= one.end for one in stretches)

@@ -76,7 +76,7 @@ class ScrapeIntervals:
 class Seen:
     """What the runner saw of its own machine, and what ended while it looked."""
 
-    # Of this machine's worst minute; None where nobody counts it.
+    # CPU pressure of this machine's worst minute; None where it is not counted.
     pressure_percent: float | None = None
     # Minutes of the soak in which it was beyond the limit, as (start, end) in unix seconds.
     pressed: tuple[tuple[float, float], ...] = ()
@@ -102,7 +102,7 @@ class Strained:
         return bool(self.reasons)
 
     def at(self, moment: tuple[float, float] | None) -> bool:
-        """Whether it was strained then; of what nobody knows when it was, at any time."""
+        """Whether it was strained at `moment`; if the time of either is unknown, whether it was strained at all."""
         if not self.reasons:
             return False
         if moment is None or not self.when:
@@ -215,7 +215,7 @@ def _worst_minute(query: str, seconds: int) -> str:
 
 
 def _pressure_elsewhere(limits: SelfCheck, hosts: Sequence[Sample]) -> CheckRecord:
-    """Of the hosts that carry a KWOK cluster; what else is in their fleet nobody sees."""
+    """Of the hosts that carry a KWOK cluster: on other hosts no load-driver counts it."""
     key = "cpuPressurePercent"
     if not hosts:
         return check(limits, key, "skipped", "no host of a KWOK cluster counts it (/proc/pressure/cpu)")

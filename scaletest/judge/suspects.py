@@ -1,4 +1,4 @@
-"""Who else may be to blame when a gate fails: programs that stand between a claim and its witness."""
+"""Programs between a claim and its witness, which may be to blame instead when a gate fails."""
 
 from scaletest.judge.figures import grown
 from scaletest.judge.gate import Suspect

@@ -11,7 +11,7 @@ from scaletest.model.plan import Move, Plan
 # `calm`: without the windows of any step, and without what lies between a burst's two.
 WindowKind = Literal["soak", "steady", "until the shed", "sheds", "calm"]
 
-# Three scrapes: of less nobody can say anything.
+# Three scrapes: fewer are too few to judge by.
 _SHORTEST_SECONDS = 15
 
 MEANING: dict[WindowKind, str] = {

@@ -1,4 +1,4 @@
-"""What the name of a kube context tells: whether somebody pays for it."""
+"""What the name of a kube context tells: whether its cluster costs money."""
 
 from typing import Literal
 

@@ -3,7 +3,7 @@
 See docs/reference/harness.md#draw.
 
 The load-driver creates what is drawn, the plan seeds machines for it, preflight checks it: they cannot drift apart.
-Columns instead of objects, because a plan of 5,000,000 Pods draws 240,000 workloads before anyone has waited a second.
+Columns instead of objects, because a plan of 5,000,000 Pods has to draw 240,000 workloads in less than a second.
 """
 
 import zlib
@@ -129,7 +129,7 @@ def draw_clusters(
 
 
 def takes_part(burst: Burst, ordinal: int) -> bool:
-    """Whether a cluster takes part in a burst: decided by a hash, so that everyone who asks gets the same answer."""
+    """Whether a cluster takes part in a burst: decided by a hash, so that plan and load-driver get the same answer."""
     digest = zlib.crc32(f"{cluster_id(ordinal)}/{burst.at_seconds:g}/{burst.archetype}".encode())
     return digest < burst.selectivity * 2**32
 

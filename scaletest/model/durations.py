@@ -3,7 +3,7 @@
 import re
 
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-# Longer than anyone soaks, short enough for every clock.
+# Longer than any soak, short enough for every clock.
 MOST_SECONDS = 30 * 24 * 3600
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 

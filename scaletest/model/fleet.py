@@ -59,7 +59,7 @@ class Slot:
 # A need's fingerprint and group, as the shard stamps them on what it acquires.
 Owner = tuple[str, str]
 NOBODY: Owner = ("", "")
-# Who a drawn workload's machines belong to; the second argument tells whether it is a gang of several machines.
+# Gives the owner of a drawn workload's machines; the second argument tells whether it is a gang of several machines.
 OwnerOf = Callable[[Workload, bool], Owner]
 
 
@@ -73,7 +73,7 @@ class MachineGroup:
     count: int
     cluster: str = ""
     priority: int = 0
-    # For whom, as far as the machines were made for one need: (fingerprint, group).
+    # The need that the machines were made for, as (fingerprint, group); NOBODY: they are not for a certain need.
     owner: Owner = NOBODY
 
 
@@ -101,7 +101,7 @@ def free_machines(catalog: Catalog, demand: Demand, seed: Seed, density: int, sh
 
 
 def _gangs_of(catalog: Catalog, mix: Mapping[str, Any]) -> list[Archetype]:
-    """Gang archetypes that are really asked for: a floor for one that the draw left out would serve nobody."""
+    """Gang archetypes that are really asked for: a floor for one that is not drawn would add machines without use."""
     return [archetype for archetype in catalog.seeded if mix.get(archetype.name)]
 
 

@@ -1,6 +1,6 @@
 """What a run is predicted to take from its hosts: memory, and the writes that do no work.
 
-Measured on the embedded host (ADR-9); rounded up, because a prediction that is too small helps nobody.
+Measured on the embedded host (ADR-9); rounded up, so that a host with the predicted memory has enough.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SYSTEM_BASE = 450 * _MIB
 _HOST_BASE = 750 * _MIB
 
 # On the embedded host, where all of a run shares the cores: so many Pods on each passed as a whole run (dev-50 on two
-# cores, docs/results.md). Ten times as many were void; nobody has measured what lies between.
+# cores, docs/results.md). Ten times as many were void; what lies between was not measured.
 MEASURED_PODS_PER_CORE = 2_500
 
 # KWOK renews a lease four times in its duration.

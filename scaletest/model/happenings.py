@@ -31,7 +31,7 @@ class Happening:
 
 
 class Course:
-    """What one cluster is asked for at every moment, so that whoever comes late knows what is due now."""
+    """What one cluster is asked for at every moment, so that a restarted load-driver knows what is due now."""
 
     def __init__(self, load: LoadProfile, ordinal: int) -> None:
         self.fill = _fill(load, ordinal)

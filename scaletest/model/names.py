@@ -1,4 +1,4 @@
-"""What things of a run are called on its cluster, unless somebody says otherwise.
+"""The names and ports that a run uses on its cluster by default.
 
 See docs/reference/harness.md#names-and-ports.
 """

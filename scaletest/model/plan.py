@@ -32,7 +32,7 @@ EVIDENCE_SECONDS = 7 * 60
 TEARDOWN_SECONDS = 5 * 60
 # A plan of more draws these and stretches the counts; the run itself draws them all.
 _DRAWN_CLUSTERS_MAX, _DRAWN_WORKLOADS_MAX = 400, 600_000
-# Beyond these nobody has hosts, or a control plane that holds; the ladder ends at 20,000 and 25,000.
+# More than any hosts, or any control plane, can carry; the ladder ends at 20,000 and 25,000.
 _MOST_CLUSTERS, _MOST_PODS_PER_CLUSTER = 100_000, 1_000_000
 # At least one cycle, roll-up and report in so long (chart/values.yaml, bigfleet/shard/options.py).
 _CYCLE_SECONDS, _ROLLUP_SECONDS, _REPORT_SECONDS = 10, 10, 5

@@ -12,7 +12,7 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-# An exbibyte, or a billion cores: a thousand times the largest machine that anyone sells.
+# An exbibyte, or a billion cores: a thousand times the largest machine on sale.
 _MOST_MILLI = 2**60 * 1000
 
 

@@ -165,7 +165,7 @@ def _unknown_archetypes(profile: Located, catalog: _Checked[Catalog]) -> list[Fa
 
 
 def _empty_buckets(profile: Located, catalog: _Checked[Catalog]) -> list[Fault]:
-    """Buckets of cost routing that nothing in the catalog falls into: their gate would watch nobody."""
+    """Buckets of cost routing that no archetype of the catalog falls into: their gate would count no machine."""
     wanted = profile.at(("slo", "expectCostRouting"))
     filled = catalog.model.penalty_buckets if catalog.model and wanted and wanted.data is True else ()
     faults = []

@@ -24,7 +24,7 @@ class Console:
         self._closed = False
 
     def line(self, text: str = "") -> None:
-        """Write a line; when nobody reads any more, the run goes on in silence."""
+        """Write a line; after a write that failed (a closed pipe), the run goes on without output."""
         if self._closed:
             return
         try:
@@ -88,7 +88,7 @@ def headline(summary: dict[str, Any]) -> str:
 
 
 def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
-    """Whether the load came; how busy the machine was, if it was; and what nobody could judge."""
+    """Whether the load came, where the machine was strained, and which checks were not judged."""
     if not checks:
         return []
     load = [check for check in checks if check.get("about") == "load" and check["verdict"] in ("over", "unmeasured")]

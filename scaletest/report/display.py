@@ -84,7 +84,7 @@ class JsonView:
 
 
 def display_for(asked: str, plan: Plan, caps: Caps) -> Display:
-    """What was asked for; by default live where somebody watches, plain elsewhere."""
+    """The display that was asked for; by default live if stderr is a terminal, plain if not."""
     kind = asked or ("live" if sys.stderr.isatty() else "plain")
     if kind == "json":
         return JsonView(plan, caps, sys.stdout)

@@ -1,4 +1,4 @@
-"""report.html: one page that explains a run to somebody who was not there. No script, nothing is fetched."""
+"""report.html: one page that explains a run to a reader who did not watch it. No script, nothing is fetched."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime

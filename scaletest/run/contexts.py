@@ -11,7 +11,7 @@ from scaletest.host.records import Record, state_dir
 
 @dataclass(frozen=True, kw_only=True)
 class ContextRecord(Record):
-    """A run on a cluster that somebody else runs."""
+    """A run on an existing cluster."""
 
     context: str
 

@@ -42,7 +42,7 @@ class Ground(Protocol):
         ...
 
     async def ended(self) -> HostError:
-        """Wait until the ground is gone, which nobody wanted, and return what to say then."""
+        """Wait until the ground is gone although the runner did not stop it, and return what to say then."""
         ...
 
     async def address(self, api: HostApi, pod: str, port: int) -> str:
@@ -104,7 +104,7 @@ class EmbeddedGround:
 
 
 class ContextGround:
-    """A cluster that somebody else runs: a kube context, as it was when the run began."""
+    """An existing cluster: a kube context, as it was when the run began."""
 
     kind = "context"
 
@@ -184,7 +184,7 @@ async def prepare_context(
     """The kube context, by a copy of how to reach it: whatever the user selects meanwhile, the run stays there.
 
     Raises InstallError where the cluster does not answer, or does not let us do what a run does; UsageError where
-    somebody has the namespace.
+    the namespace is taken.
     """
     directory = new_stage_dir(run_id)
     record = ContextRecord(context=context, since=time.time(), owner=Owner.me(), run_id=run_id, namespace=namespace)

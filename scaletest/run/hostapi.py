@@ -22,7 +22,7 @@ RUN_LABEL = "bigfleet-scaletest-run"
 OWNER_ANNOTATION = "bigfleet-scaletest/owner"
 RUN_CONFIG_MAP = "scaletest-run"
 _CALL_SECONDS = 15
-# What to look at when the API knows us not, or does not let us.
+# What to check when the API does not accept our credentials (401), or does not allow a call (403).
 _REFUSED = {
     401: "kubectl auth whoami shows whether the kubeconfig's credentials are any good",
     403: "kubectl auth can-i --list shows what you may do; a run needs a namespace, and ClusterRoles for its pods",
@@ -52,7 +52,7 @@ class HostApi:
         await self._call(self._core.create_namespace, body)
 
     async def me(self) -> str:
-        """Who the API takes us for; `us` where it does not say."""
+        """The user name by which the API knows us; `us` where it does not say."""
         try:
             answer = await self._call(self._authentication.create_self_subject_review, {})
         except ApiException:
@@ -66,7 +66,7 @@ class HostApi:
         return bool(answer.status.allowed)
 
     async def holder(self) -> "Holder | None":
-        """Who has the namespace already."""
+        """What occupies the namespace; None: it does not exist."""
         try:
             found = await self._call(self._core.read_namespace, self.namespace)
         except ApiException as error:
@@ -77,7 +77,7 @@ class HostApi:
         return Holder(run_id, leaving=found.metadata.deletion_timestamp is not None)
 
     async def disown(self) -> None:
-        """Leave the namespace up for whoever comes next."""
+        """Leave the namespace up without an owner, until `down` removes it."""
         body = {"metadata": {"annotations": {OWNER_ANNOTATION: None}}}
         await self._call(self._core.patch_namespace, self.namespace, body)
 
@@ -106,7 +106,7 @@ class HostApi:
         return list(answer.items)
 
     async def all_pods(self) -> list[Any]:
-        """The pods of every namespace, whoever they belong to."""
+        """The pods of every namespace, of any run or of none."""
         return list((await self._call(self._core.list_pod_for_all_namespaces)).items)
 
     async def ready_pods(self, component: str) -> int:
@@ -222,7 +222,7 @@ def _last_exit_code(status: Any) -> int | None:
 class Holder:
     """What occupies a namespace."""
 
-    # Empty: nobody of ours.
+    # Empty: it belongs to no run.
     run_id: str
     # It is being deleted.
     leaving: bool

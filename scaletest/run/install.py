@@ -25,7 +25,7 @@ _BESIDE = "--namespace NAME takes another one"
 
 
 async def refuse_dirty_stage(api: HostApi, gc_command: str) -> None:
-    """A namespace that somebody has, and what former runs left outside of theirs, would only fail later and worse.
+    """Refuse a namespace that exists, and what former runs left outside of theirs: with these an install fails later.
 
     Raises UsageError: nothing was started, and another --namespace may do.
     """
@@ -115,7 +115,7 @@ def progress_line(pods: list[Any]) -> str:
 async def remove_release(helm: Helm, api: HostApi, timeout_seconds: float) -> list[str]:
     """Remove everything of the run from its cluster; returns what is still there, and why.
 
-    A namespace of somebody else is not touched, even if the run meant to have it.
+    A namespace that is not this run's is not touched, even if the run meant to have it.
     """
     trouble: list[str] = []
     try:
@@ -136,6 +136,6 @@ async def remove_release(helm: Helm, api: HostApi, timeout_seconds: float) -> li
         trouble.append(f"the API said {error.status} {error.reason}")
     try:
         left = await api.leftovers()
-    except ApiException as error:  # what nobody saw go may still be there
+    except ApiException as error:  # the API did not list it, so it may still be there
         left = [f"namespace/{api.namespace} (the API said {error.status} {error.reason} when we looked)"]
     return [*left, *trouble] if left else []

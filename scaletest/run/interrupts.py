@@ -41,7 +41,7 @@ class Interrupts:
             self._task.cancel()
 
     def absorb(self) -> None:
-        """Take note of a cancellation; one that nobody's Ctrl-C caused goes on."""
+        """Take note of a cancellation that Ctrl-C caused; raise any other one again."""
         if not self.count or not self._task:
             raise asyncio.CancelledError
         self._task.uncancel()

@@ -1,4 +1,4 @@
-"""The run's diary: every step, poll and gate with its time, to events.jsonl and to whoever watches."""
+"""The run's diary: every step, poll and gate with its time, to events.jsonl and to the display."""
 
 import json
 import time

@@ -23,13 +23,13 @@ from scaletest.run.helm import Helm
 from scaletest.run.hostapi import HostApi, RunObjects
 from scaletest.run.install import remove_release
 
-# Notes without a record are somebody's first step, unless they stay so.
+# Notes without a record belong to a run that is just starting, unless they are older than this.
 _FIRST_STEP_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something that nobody will remove."""
+    """Something that no living process will remove."""
 
     # The run's id, or the host's if it had no run.
     name: str
@@ -90,7 +90,7 @@ async def remove_stage(stage: ContextStage, helm: Path) -> None:
 
 
 async def cluster_leftovers(kubeconfig: Path, scratch: Path, helm: Path, run_id: str = "") -> list[Leftover]:
-    """What runs have on a cluster. Without `run_id` only those that nobody can be about to end.
+    """What runs have on a cluster. Without `run_id` only those that no living runner can be about to end.
 
     Raises UsageError for a run whose runner lives.
     """

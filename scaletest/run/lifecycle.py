@@ -120,7 +120,7 @@ class Run:
             except asyncio.CancelledError:
                 self.interrupt.absorb()
                 self._outcome.add(codes.INTERRUPTED, "interrupted")
-            except Exception as error:  # nobody expected it: the evidence and the teardown follow all the same
+            except Exception as error:  # not one of our own errors: the evidence and the teardown follow all the same
                 if isinstance(error, TimeoutError) and cap.expired():
                     self._fail(self._cap_reached())
                 else:

@@ -1,4 +1,4 @@
-"""The fleet at a glance, for whoever watches: fill by cluster, Pods bound, machines by state, shortfalls, losses."""
+"""The fleet at a glance, for the display: fill by cluster, Pods bound, machines by state, shortfalls, losses."""
 
 import asyncio
 from typing import Any

@@ -151,7 +151,7 @@ def _shortages(plan: Plan) -> Iterator[UsageError]:
 
 
 def _wrong_shortfall(plan: Plan) -> Iterator[UsageError]:
-    """Something must be short, and where it is confined to a class, nobody above that class."""
+    """Something must be short, and where it is confined to a class, nothing above that class."""
     if shortage(plan, Counter()) is None:
         yield UsageError(
             "slo.expectStandingShortfall: the seeded machines cover all that is asked for, nothing will be short",

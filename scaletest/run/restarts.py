@@ -1,4 +1,4 @@
-"""Who ended during the soak: BigFleet, or a bystander that only belongs to the harness."""
+"""Which containers ended during the soak: BigFleet's, or those that only belong to the harness."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scaletest.model.names import PROMETHEUS_POD
 from scaletest.run.hostapi import Life
 
 _OWN: dict[str, Component] = {"shard": "shard", "coordinator": "coordinator", "provider": "provider"}
-# The pod that holds processes of both; its supervisor's exit code tells whose death ended it.
+# The pod with processes of BigFleet and of the harness; its supervisor's exit code tells which of the two died.
 _MIXED, _MIXED_CONTAINER = "kwok-cluster", "workload"
 
 
@@ -19,7 +19,7 @@ class Ending:
 
     name: str
     times: int
-    # None: a bystander.
+    # None: it is not BigFleet's.
     component: Component | None
     sentence: str
 
@@ -67,7 +67,7 @@ def _owner(name: str, life: Life, *, replaced: bool = False) -> Component | None
 def restarts_reading(found: list[Ending]) -> Reading:
     """What the gate on restarts is judged by: BigFleet's own endings."""
     own = [ending for ending in found if ending.component]
-    # Who measures is not what is measured: where only that ended, every figure has a hole, and nobody failed.
+    # Prometheus is no part of BigFleet: if it ended alone, every figure has a hole, but BigFleet did not fail.
     blind = [ending.sentence for ending in found if ending.name.startswith(f"{PROMETHEUS_POD}/")]
     if blind and not own:
         return Reading(None, problem="; ".join(blind))

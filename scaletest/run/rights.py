@@ -1,4 +1,4 @@
-"""What a run does on somebody's cluster, and whether it may: asked before anything is there to remove."""
+"""The rights that a run needs on an existing cluster: checked before the run creates anything there."""
 
 import asyncio
 from collections.abc import Iterator
@@ -36,7 +36,8 @@ class Right:
             yield asked | {"verb": verb}
 
 
-# Our own calls, and Helm's. Whoever creates a Role must hold what it gives, hence the TokenReviews (the issuer's).
+# For the runner's calls, and Helm's. The apiserver lets a user create a Role only with rights that the user has, hence
+# the TokenReviews (the issuer's).
 RIGHTS = (
     Right("namespaces", _MANAGE, namespaced=False),
     Right("clusterroles", _MANAGE, _RBAC, namespaced=False),
@@ -57,7 +58,7 @@ FORWARDING = Right("pods/portforward", ("create",))
 
 
 def cluster_role() -> dict[str, Any]:
-    """All of it, for whoever gives rights away. A ClusterRole, because a run makes its own namespace."""
+    """All rights, for an administrator to grant. A ClusterRole, because a run makes its own namespace."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRole",

@@ -217,7 +217,7 @@ def _success(outcomes: Counter[tuple[ActionKind, str]]) -> Reading:
 
 
 def _routing(simulation: Simulation, plan: Plan) -> dict[str, Reading]:
-    """Machines of the two priced tiers, by whether they serve whom they should."""
+    """Machines of the two priced tiers, by whether they serve the workloads that they should."""
     slo = plan.profile.slo
     if not slo.expect_cost_routing:
         return {}

@@ -103,7 +103,7 @@ class Soak:
         return self._plan.substrate.host_kind == "embedded"
 
     def _soaked(self, window: SoakWindow, before: dict[str, Life], after: dict[str, Life]) -> Soaked:
-        """With what ended during the soak, whoever it belongs to."""
+        """The soak's result, with every container that ended during it, BigFleet's or not."""
         ended = endings(before, after)
         for ending in ended:
             self._journal.say("soak", ending.sentence + ("" if ending.component else ", which is not BigFleet's"))

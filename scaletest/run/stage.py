@@ -124,7 +124,7 @@ class Stage:
             await self.ground.stop()
 
     async def force_down(self) -> None:
-        """At once, and without a grace for anybody; what is on somebody else's cluster stays for `gc`."""
+        """Stop at once, without a grace for pods; what the run has on an existing cluster stays for `gc`."""
         if self.ground:
             await self.ground.stop(force=True)
             if self.ground.kind != "embedded":

@@ -73,7 +73,7 @@ class Steadiness:
 
     @property
     def plateaued(self) -> bool:
-        """A standing shortfall at full demand that nobody works on any more."""
+        """Whether a shortfall stands at full demand while the shard acquires no more machines."""
         return not self._scarce and self.stuck >= PLATEAU_POLLS
 
     def observe(self, poll: Poll) -> None:
@@ -98,7 +98,7 @@ class Steadiness:
         return self.unmet[0].what if self.unmet else f"quiet for {self.quiet} of {QUIET_POLLS} polls only"
 
     def _moving(self) -> Iterator[Unmet]:
-        """Who only buys is not there yet; who buys and gives back never will be."""
+        """A shard that only acquires may become steady; one that acquires and reclaims oscillates, and never will."""
         first, last = self._polls[0], self._polls[-1]
         if last.acquisitions is None:
             yield Unmet("the shard reports no acquisitions series", "the shard's log, and its scrapes")
@@ -161,5 +161,5 @@ def _shown(value: float | None, thing: str = "") -> str:
 
 
 def _of_some(count: float | None, thing: str) -> str:
-    """Those that were counted, or all of them where nobody could count."""
+    """The count with its noun, or `the …s` where there is no count."""
     return f"the {thing}s" if count is None else _shown(count, thing)

@@ -1,7 +1,7 @@
 """`up`: build a stage, wait until its demand is bound, and leave it.
 
 If it can't be built, or is interrupted, keep the logs and leave nothing. A demand that does not come leaves the stage
-up, for whoever wants to see why.
+up, so that the user can see why.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
 from scaletest.run.stage import Stage, StageOptions
 
-# What whoever plays with clusters that have no demand may buy.
+# Machines that BigFleet can buy on clusters without demand, for Pods that the user makes by hand.
 _PLAYGROUND_MACHINES = 60
 
 
@@ -53,7 +53,7 @@ class Up:
         self.interrupt = Interrupts(partial(journal.say, "stop"), "tearing down")
 
     async def execute(self) -> None:
-        """Returns with every Pod of the demand bound, and the stage somebody else's to remove.
+        """Return when every Pod of the demand is bound; the stage stays up until `down` removes it.
 
         Raises NotSteady if the stage is up and its demand is not.
         """

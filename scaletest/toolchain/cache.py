@@ -66,7 +66,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Cache:
-    """`bigfleet-scaletest` in the user's cache directory. Whoever looks into it holds a share; cleaning needs it alone.
+    """`bigfleet-scaletest` in the user's cache directory. Runs and builds share one lock; cleaning needs it alone.
 
     One lock for the whole cache is the simplest rule that never takes a binary from under a run: of this clone or
     another, of today's pins or older ones.
@@ -98,7 +98,7 @@ class Cache:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Have the cache to ourselves, or say who uses it."""
+        """Have the cache to ourselves, or raise ToolchainError with the processes that use it."""
         with Lock(self.root / _USE_LOCK) as lock:
             if not lock.try_take():
                 raise ToolchainError(

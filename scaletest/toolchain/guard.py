@@ -1,4 +1,4 @@
-"""Runs a command, and kills it with all its children when whoever asked for it is gone.
+"""Runs a command, and kills it with all its children when the process that asked for it is gone.
 
 Run as a script, in a session of its own, with a pipe as standard input whose other end only the caller holds: the pipe
 ends with the caller, even by SIGKILL. A parent-death signal alone would reach `go`, but not the compilers it started.

@@ -1,4 +1,4 @@
-"""File locks that end with their holder, however it ends, and who holds one."""
+"""File locks that the kernel releases however their holder ends, and which processes hold one."""
 
 import asyncio
 import fcntl
@@ -32,7 +32,7 @@ class Lock:
         return True
 
     async def take(self, on_wait: OnWait, *, shared: bool = False) -> None:
-        """Take the lock as soon as nobody is in the way."""
+        """Take the lock; wait as long as another process holds it (a shared one: as long as one holds it alone)."""
         clock = asyncio.get_running_loop().time
         started = clock()
         while not self.try_take(shared=shared):

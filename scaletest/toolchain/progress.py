@@ -58,7 +58,7 @@ Progress = Callable[[Update | Notice], None]
 
 
 def silent(_: Update | Notice) -> None:
-    """Progress that nobody looks at."""
+    """Shows no progress."""
 
 
 class Display:
@@ -118,7 +118,7 @@ class Display:
         self._write(f"{_ERASE_LINE if self._live else ''}{text}\n")
 
     def _write(self, text: str) -> None:
-        """When nobody reads any more, the build goes on in silence."""
+        """Write; after a write that failed (a closed pipe), the build goes on without output."""
         if self._closed:
             return
         try:

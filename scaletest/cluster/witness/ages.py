@@ -1,4 +1,4 @@
-"""Who waits for something, and for how long the first of them has."""
+"""What waits for something, and for how long the first of them has."""
 
 
 class Ages:
@@ -14,14 +14,14 @@ class Ages:
         return name in self._since
 
     def begin(self, name: str, now: float) -> None:
-        """One who waits already goes on to."""
+        """Start a wait; a name that waits already keeps its start."""
         self._since.setdefault(name, now)
 
     def end(self, name: str) -> None:
         self._since.pop(name, None)
 
     def began(self) -> float | None:
-        """When the wait of the one who has waited longest began."""
+        """When the longest wait began; None if nothing waits."""
         return next(iter(self._since.values()), None)
 
     def oldest_seconds(self, now: float) -> float:

@@ -16,7 +16,7 @@ class Sight:
         self.blind_seconds = 0.0
         self._clock = clock
         self._last = clock()
-        # When the next tick should come; before the first one nobody waits for it.
+        # When the next tick should come; infinite before the first one, so that it cannot be late.
         self._due = math.inf
 
     def now(self) -> float:

@@ -27,7 +27,7 @@ class Expected:
         self.differences = lru_cache(maxsize=_CACHED)(self._differences)
 
     def _differences(self, workload: str, spec: str) -> tuple[str, ...]:
-        """The fields of a spec, as JSON, that a Pod of this workload does not ask for; none if nobody drew it."""
+        """The fields of a spec, as JSON, that a Pod of this workload does not ask for; none if it was not drawn."""
         drawn = self._workloads.get(workload)
         return differences(expected_of(drawn), msgspec.json.decode(spec)) if drawn else ()
 

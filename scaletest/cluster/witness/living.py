@@ -9,7 +9,7 @@ from scaletest.model.draw import Workload
 
 
 class Living:
-    """Follows who comes and who goes; each costs as many steps as a Pod asks for resources."""
+    """Follows Pods that come and go; each of them takes one step for each resource that the Pod asks for."""
 
     def __init__(self, workloads: Mapping[str, Workload], clock: Callable[[], float]) -> None:
         self.count = Watermarks(0, clock=clock)
@@ -34,6 +34,6 @@ class Living:
     def _add(self, workload: str, number: int) -> None:
         self.count.add(number)
         self.of_workload[workload] += number
-        # Somebody may have made a Pod by hand that carries our label: nobody knows what it should ask for.
+        # A user may have made a Pod by hand that carries our label: what it should ask for is unknown.
         for figure, milli in self._parts.get(workload, ()):
             figure.add(number * milli)

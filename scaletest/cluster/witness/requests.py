@@ -122,5 +122,5 @@ class Pairs:
 
 
 def _pod_of(request: Object) -> str:
-    """What its counterpart would be found by; nobody's is its own, so that many of them do not look like one Pod's."""
+    """The key of its Pod. A request without a Pod has a key of its own, or all of them would seem to be one Pod's."""
     return str(request["pod"] or request["uid"])

@@ -67,7 +67,7 @@ class DomainRule:
     need: PlaceNeed
     # Largest difference between two domains; 0 is a gang's rule.
     max_skew: int = 0
-    # Whose Pods a spread counts; all gangs that need the same compete for domains.
+    # The archetype or workload whose Pods a spread counts; all gangs that need the same compete for domains.
     counted: str = ""
 
     def holds(self, sizes: Sequence[int], rooms: Iterable[int]) -> bool:

@@ -1,7 +1,7 @@
 """Becomes a container's command, with a hosts file and a host name of its own where the kernel allows it.
 
 A program of its own, run as `python -IS launcher.py`: it imports nothing but the standard library, and what it does to
-itself (namespaces, mounts) must not happen to the kubelet. Root takes a mount namespace; anybody else takes it inside a
+itself (namespaces, mounts) must not happen to the kubelet. Root takes a mount namespace; another user takes it inside a
 user namespace in which the user is still the same user, and loses its privileges there when the command starts.
 """
 

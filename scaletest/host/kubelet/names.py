@@ -28,7 +28,7 @@ class Names:
         self._headless_in_use: set[str] = set()
         self._diverted: dict[tuple[str, str], str] = {}
         self.services = Informer(client, SERVICES, on_change=lambda _old, _new: self.changed.set())
-        # Set whenever an answer may be another than before; whoever follows it clears it.
+        # Set whenever an answer may be another than before; the kubelet clears it and passes the change on.
         self.changed = asyncio.Event()
 
     def know(self, pods: Iterable[Object]) -> None:
@@ -67,7 +67,7 @@ class Names:
         return Target(self._address_of(service), moved)
 
     def served_at(self, service: Object) -> str | None:
-        """Where connections to a Service have to be accepted, or None if nobody can ask for it."""
+        """Where connections to a Service have to be accepted, or None if no listener is needed."""
         if key_of(service) == "default/kubernetes" or service["spec"].get("type") == "ExternalName":
             return None
         if is_headless(service) and key_of(service) not in self._headless_in_use:

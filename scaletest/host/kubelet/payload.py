@@ -1,7 +1,7 @@
 """The content of a volume on disk, replaced as a whole: a reader sees all of the old files or all of the new ones.
 
 As kubelets do it: the files live in a hidden directory, `..data` points to it, and what stands in the volume are links
-through `..data`. Who watches for changes watches that one link.
+through `..data`. A program that waits for changes watches that one link.
 """
 
 import os

@@ -93,7 +93,7 @@ class Pod:
             self._changed.set()
 
     def vanish(self) -> None:
-        """The object is gone. If the pod has not ended, someone did not want to wait."""
+        """The object is gone. If the pod has not ended, the object was deleted by force."""
         self.vanished = True
         self._owns_object = False
         if self._ending.is_set():
@@ -114,7 +114,7 @@ class Pod:
             container.try_again()
 
     def names_changed(self) -> None:
-        """Somebody may be found under another address than before."""
+        """The address of a Service or pod may have changed: write the hosts file again."""
         self._sandbox.refresh_hosts()
 
     @property

@@ -49,7 +49,7 @@ def unenforced(pod: Object, policies: Iterable[Object] = (), *, isolated: bool =
     read_only = {
         mount["name"] for one in containers for mount in one.get("volumeMounts") or [] if mount.get("readOnly")
     }
-    # The other kinds are rewritten by us when they change, so nobody gains by writing into them.
+    # The kubelet rewrites volumes of the other kinds when their source changes, so a container's writes do not last.
     if any(kind in volumes[name] for name in read_only for kind in ("emptyDir", "persistentVolumeClaim")):
         found.append("read-only mounts")
     if any(_selects(policy, pod) for policy in policies):

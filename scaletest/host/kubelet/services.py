@@ -101,7 +101,7 @@ class ServiceProxy:
         reader, writer = connection
         backend = await self._connect(listener)
         if backend is None:
-            writer.transport.abort()  # as a refusal: nobody is there
+            writer.transport.abort()  # as a refusal: no ready pod took the connection
             return
         await splice((reader, writer), backend)
 
@@ -127,7 +127,7 @@ class ServiceProxy:
 
 
 def target_port(port: dict[str, Any], pod: Object, *, headless: bool) -> int | None:
-    """The port of this pod that a Service's port means; who uses a headless Service speaks to the pods directly."""
+    """The port of this pod that a Service's port means; a headless Service does not map ports."""
     if headless:
         return int(port["port"])
     wanted = port.get("targetPort", port["port"])

@@ -1,4 +1,4 @@
-"""The gates that hold what BigFleet says of itself against somebody else's word (ADR-35).
+"""The gates that compare what BigFleet says of itself with sources outside of BigFleet (ADR-35).
 
 Three ledgers are not BigFleet's: the load's (what was drawn, and which Pods live), the clusters' own objects, and the
 provider's (calls, losses, nodes). Every figure here is per cluster or shard, over the whole soak; the worst member is
@@ -20,7 +20,7 @@ _PROCESS_CORES, _MACHINES_PER_CORE = 0.5, 50_000
 
 
 def witness_gates(plan: Plan) -> Iterator[Gate]:
-    """Demand first, then machines, then what must go on, then what must not move, then who may speak."""
+    """Demand first, then machines, then what must go on, then what must not move, then CPU, then refused identities."""
     yield from demand_gates(plan)
     yield from machine_gates(plan)
     yield from continuity_gates(plan)

@@ -95,7 +95,7 @@ def demand_gates(plan: Plan) -> Iterator[Gate]:
 
 
 def _demand_of(claim: str) -> Envelope:
-    """What somebody says of a cluster's demand, against its living Pods."""
+    """What the shard or the operator says of a cluster's demand, against its living Pods."""
     by = ",".join(_DEMAND_LABELS)
     return Envelope(
         claim=f"sum by ({by}) ({claim})",
