@@ -60,7 +60,7 @@ log = structlog.get_logger(__name__)
 
 
 class CannotStart(Exception):
-    """Something that is needed is missing, or somebody else's."""
+    """Something that is needed is missing, or another process has it."""
 
     exit_code = 2
 
@@ -157,7 +157,7 @@ async def serve(options: AllInOneOptions) -> None:
 
 
 def check_places(options: AllInOneOptions) -> None:
-    """Look at what we were given before anything starts: another one's coordinator would answer as if it were ours."""
+    """Check fleet file and ports before anything starts: another run's coordinator would answer as if it were ours."""
     if options.fleet:
         from bigfleet.provider.seed import read_fleet
 

@@ -1,4 +1,4 @@
-"""What all command lines do alike: refusals of two lines, a version, and a sentence about output that nobody takes."""
+"""What all command lines do alike: refusals of two lines, a version, a sentence about output that cannot be written."""
 
 import argparse
 import errno
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 _DISTRIBUTION = "bigfleet-scaletest"
 _WRONG_USE = 2
-# What a shell says of a program that SIGPIPE has ended, which is how every other one takes it: neither well nor ill.
+# The exit code that a shell shows for a program ended by SIGPIPE, as most programs are when their reader leaves.
 _READER_LEFT = 141
 _OF_A_STREAM = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF})
 

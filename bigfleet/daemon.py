@@ -20,7 +20,7 @@ from prometheus_client import (
 
 from bigfleet.processfigures import show_process_figures
 
-# The address of metrics that nobody wants.
+# The metrics address that switches metrics off.
 NOWHERE = "0"
 
 _WRONG_USE = 2

@@ -1,7 +1,7 @@
-"""Calls whoever leads the coordinators: tries each, follows their word on who leads, re-dials for a new certificate.
+"""Calls the coordinator that leads: tries each, follows their word on which leads, re-dials for a new certificate.
 
 CoordinatorError
-├── NoLeader    nobody who answered leads, or nobody answered: nothing was done
+├── NoLeader    no coordinator that answered leads, or none answered: nothing was done
 └── Unclear     the leader went away in mid-call: the change may have been made or not
 """
 
@@ -38,12 +38,12 @@ class CoordinatorError(Exception):
 class NoLeader(CoordinatorError):
     @property
     def may_pass(self) -> bool:
-        """Somebody answered that it does not lead: an election ends, so asking again soon is worth it."""
+        """A coordinator answered that it does not lead: an election ends, so asking again soon is worth it."""
         return any(what.startswith(_DOES_NOT_LEAD) for what in self.tried.values())
 
     @property
     def only_strangers(self) -> bool:
-        """Whoever answers, at every address, is no coordinator."""
+        """At every address, the server that answers is no coordinator."""
         return all(what.startswith(_STRANGER) for what in self.tried.values())
 
 

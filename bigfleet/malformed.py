@@ -1,7 +1,7 @@
 """Requests that cannot be read or are far too large: a clear answer and a count, where gRPC would have neither.
 
-gRPC's own limit (`bigfleet.security.GRPC_OPTIONS`) is higher than ours: what is beyond both, it refuses itself before
-anyone here hears of it. Without it one stream could fill the memory with a message that never ends.
+gRPC's own limit (`bigfleet.security.GRPC_OPTIONS`) is higher than ours: gRPC itself refuses what is beyond both,
+before our code sees it. Without that limit one stream could fill the memory with a message that never ends.
 """
 
 import inspect
@@ -25,7 +25,7 @@ class Malformed(Exception):
 
 
 class TooLarge(Malformed):
-    """It is larger than anyone needs; nobody has tried to read it."""
+    """The request is larger than any needs to be; its bytes were not decoded."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 

@@ -9,7 +9,7 @@ _NOT_AN_ANSWER = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 async def trouble_with(channel: grpc.aio.Channel, seconds: float) -> str:
-    """What keeps us from the server; nothing if somebody answers. Only a call is told, so we make one for nothing."""
+    """What keeps us from the server; empty if it answers. gRPC tells the reason only to a call, so we make one."""
     try:
         await channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)(b"", timeout=seconds)
     except grpc.aio.AioRpcError as error:
@@ -23,7 +23,7 @@ def words_of(error: grpc.aio.AioRpcError) -> str:
 
 
 def is_a_stranger(words: str) -> bool:
-    """Whether these words say that somebody is there, but not whom we have called."""
+    """Whether these words say that a server answers, but not the one that we meant to call."""
     return any(word in words for word in ("Hostname Verification", "not in peer certificate", "http1.x server"))
 
 

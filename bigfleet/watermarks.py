@@ -31,7 +31,7 @@ class Watermarks:
         while self._highs and self._highs[-1][1] <= self.value:
             self._highs.pop()
         for marks in (self._lows, self._highs):
-            self._drop_old(marks)  # nobody may read it for long
+            self._drop_old(marks)  # reading drops them too, but reads may be far apart
             marks.append((now, self.value))
         self.value = value
 

@@ -1,4 +1,4 @@
-"""Slow fleet facts on an etcd member of its own: who the shards are and which domains they own."""
+"""Slow fleet facts on an etcd member of its own: which shards there are and which domains they own."""
 
 from bigfleet.coordinator.process import CoordinatorOptions, serve
 

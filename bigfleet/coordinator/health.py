@@ -18,7 +18,7 @@ _STATUS = {
 
 
 class Health:
-    """Answers grpc.health.v1 for anyone whom the server lets in."""
+    """Answers grpc.health.v1 for every client that the server lets in."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._servicer = health.aio.HealthServicer()

@@ -2,8 +2,8 @@
 
 A coordinator says on our stdin what to run, one line of JSON, and beats from then on. When it falls silent, its member
 must not go on leading for it: the member is asked to stop, which hands its leadership over, and then the coordinator is
-killed. What a member says while it stops is of no use to anybody (each of its closed listeners is an error with a stack
-trace), so it is passed on only when the stop went wrong. Runs as a file of its own, on the standard library alone:
+killed. What a member logs while it stops is of no use (each of its closed listeners is an error with a stack trace), so
+it is passed on only when the stop went wrong. Runs as a file of its own, on the standard library alone:
 `python -IS keeper.py SILENT_TICKS PARENTDEATH.py`.
 """
 
@@ -84,7 +84,7 @@ class _Words(threading.Thread):
 
 
 def _say(text: bytes) -> None:
-    with suppress(OSError):  # a member whose words nobody took would stand still
+    with suppress(OSError):  # go on reading if stderr is closed: a member blocks when its pipe is full
         os.write(2, text)
 
 

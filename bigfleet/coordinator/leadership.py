@@ -14,7 +14,7 @@ from bigfleet.coordinator.store import LEADER_KEY, Claim, Store
 from bigfleet.coordinator.tenure import Tenure
 
 _POLL_SECONDS = 0.25
-# Without a leader nobody can write: look often.
+# Without a leader no coordinator can write: look often.
 _ELECTION_POLL_SECONDS = 0.05
 _STUCK_SECONDS = 3.0
 _HUNG_MEMBER_SECONDS = 10.0
@@ -128,7 +128,7 @@ class Leadership:
             await self._hand_over(status)
 
     async def _hand_over(self, status: MemberStatus) -> None:
-        """Our member leads in a term that we cannot lead in: somebody else's turn."""
+        """Our etcd member leads in a term in which this coordinator cannot: hand over to another member."""
         others = [one.id for one in await self._client.members() if one.id != status.member_id and one.name]
         for other in others:
             try:

@@ -55,7 +55,7 @@ class MemberOptions:
 
     @property
     def client_tls_dir(self) -> Path | None:
-        """What this coordinator, and nobody else, is let in with at its member."""
+        """Directory of the certificate with which this coordinator, and no other process, reaches its etcd member."""
         return self.data_dir / _CLIENT_TLS if self.tls_dir else None
 
     @property

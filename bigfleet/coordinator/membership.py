@@ -19,7 +19,7 @@ from bigfleet.coordinator.member import MemberOptions
 from bigfleet.security import channel
 
 State = Literal["empty", "founding", "member"]
-# Says who answers and what it has, beside every "not leader".
+# Trailing metadata beside every "not leader": the name of the coordinator that answers, and its state.
 STATE_HEADER = "bigfleet-member"
 
 _ASK_SECONDS = 5.0

@@ -15,8 +15,8 @@ class Domain:
 class Ownership:
     """The assignments, and what was taken from shards that have not yet said that they gave it up.
 
-    A domain that a shard has and that nobody here knows of stays with it: coordinators that have lost their state must
-    not take the fleet's machines away.
+    A domain that a shard reports and that the coordinators have no record of stays with the shard: coordinators that
+    have lost their state must not take the fleet's machines away.
     """
 
     owners: dict[Domain, str] = field(default_factory=dict)

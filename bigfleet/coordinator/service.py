@@ -1,4 +1,4 @@
-"""The Coordinator's RPCs: who may call them, what they answer, and with which status they fail.
+"""The Coordinator's RPCs: which identities may call them, what they answer, and with which status they fail.
 
 A coordinator that does not lead answers FAILED_PRECONDITION "not leader"; its trailing metadata name the leader's
 address (`bigfleet-leader`), if it knows one.

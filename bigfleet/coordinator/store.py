@@ -1,6 +1,6 @@
 """The replicated state under `/bigfleet/`, written only by the recorded leader of the current term.
 
-    /bigfleet/leader                      who leads, where, since which Raft term of which group
+    /bigfleet/leader                      which coordinator leads, its address, since which Raft term of which group
     /bigfleet/shards/<id>                 address and time of registration
     /bigfleet/heartbeats/<id>             unix nanoseconds of the last persisted heartbeat
     /bigfleet/domains/<key>/<value>       id of the owning shard
@@ -44,7 +44,7 @@ class StoreError(Exception):
 
 
 class Deposed(StoreError):
-    """Somebody else leads, or a newer term has begun."""
+    """Another coordinator leads, or a newer term has begun."""
 
 
 class Refusal(StoreError):
@@ -146,7 +146,7 @@ class Store:
             await self._write_all([_heartbeat(shard_id, at) for shard_id, at in heartbeats.items()])
 
     async def assign(self, domain: Domain, shard_id: str) -> None:
-        """Give a domain that nobody owns to a shard; again is fine, another owner's is not."""
+        """Give a domain that no shard owns to a shard; a repeat is fine, a domain of another shard is refused."""
         key, shard_key = _path("domains", domain.key, domain.value), _path("shards", shard_id)
         with self._counted():
             result = await self._write(
@@ -232,7 +232,7 @@ class Store:
         return dict(sorted((Domain(*_segments(pair)), pair.value.decode()) for pair in pairs))
 
     async def ownership(self) -> Ownership:
-        """Who owns which domain, and who has to give up which."""
+        """Which shard owns which domain, and which shard has to give up which."""
         owners, released = await self._read(
             etcd.read_prefix(_path("domains", "")), etcd.read_prefix(_path("released", ""))
         )

@@ -117,7 +117,7 @@ class Tenure:
             self.forget(shard_id)
 
     async def _settle(self, shard_id: str, known: KnownShard, held: set[Domain]) -> None:
-        """Ask a shard for what parts its own domains from the assignments, whoever led when those were made."""
+        """Instruct a shard to correct its domains to the assignments, also to those that a former leader made."""
         ownership = await self.ownership()
         if given_up := ownership.given_up(shard_id, held):
             async with self._changing() as ownership:

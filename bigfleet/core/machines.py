@@ -64,7 +64,7 @@ LEGAL_EDGES: dict[MachineState, tuple[MachineState, ...]] = {
 
 @dataclass(frozen=True)
 class Assignment:
-    """For whom a machine was acquired. Echoed by the provider as shard_metadata, so it survives a restart."""
+    """The demand a machine was acquired for. The provider echoes it as shard_metadata, so it survives a restart."""
 
     priority: int = 0
     interruption_dollars: float = 0.0

@@ -46,7 +46,7 @@ LABELS = tuple(map(label, ALL_BUCKETS))
 
 
 def effective_cost(price_per_hour: float, interruption_probability: float, penalty_dollars: float) -> float:
-    """What a machine costs to someone who loses `penalty_dollars` at each interruption.
+    """What a machine costs a workload that loses `penalty_dollars` at each interruption.
 
     See docs/reference/engine.md#cost-and-order.
 

@@ -1,4 +1,4 @@
-"""Where the coordinators are and who we are: from flags, then from the environment."""
+"""Where the coordinators are and which certificate we show: from flags, then from the environment."""
 
 import argparse
 import asyncio
@@ -54,7 +54,7 @@ class Leader:
         return await self._call(method, request, again=True)
 
     async def change(self, method: str, request: Any) -> None:
-        """A change is asked for once: done twice it could undo what somebody else did in between."""
+        """A change is asked for once: done twice it could undo what another caller did in between."""
         await self._call(method, request, again=False)
 
     async def channel(self) -> grpc.aio.Channel:
@@ -64,7 +64,7 @@ class Leader:
         return await self._patiently(lambda: self._client.call(method, request, self._timeout, again=again))
 
     async def _patiently(self, ask: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """What `ask` brings. While nobody leads nothing is done, so asking again through an election is safe."""
+        """What `ask` brings. Without a leader nothing is done, so asking again through an election is safe."""
         until = time.monotonic() + min(self._timeout, _ELECTION_SECONDS)
         while True:
             try:

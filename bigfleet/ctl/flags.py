@@ -1,4 +1,4 @@
-"""The flags that every command takes: where the coordinators are, and who we are."""
+"""The flags that every command takes: where the coordinators are, and which certificate we show."""
 
 import argparse
 from pathlib import Path

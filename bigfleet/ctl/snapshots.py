@@ -38,7 +38,7 @@ async def save(connection: Connection, options: argparse.Namespace) -> None:
         _check(draft, options.file)
         draft.replace(options.file)
     except OSError as error:
-        # Not the draft's name, which nobody has asked for.
+        # Not the draft's name: the user did not ask for that file.
         raise CtlError(f"the snapshot cannot be written to {options.file}: {error.strerror}") from error
     finally:
         with suppress(OSError):

@@ -38,7 +38,7 @@ class Short:
     usable: Flags
     bootstraps: Ints
     provisions: Ints
-    # Counts of a spread row's machines by value, −1 = a value that nobody saw: from balance_of[row] on.
+    # Counts of a spread row's machines by value, −1 = a value that none of them has: from balance_of[row] on.
     balance_of: Longs
     balances: Longs
     terms: Terms

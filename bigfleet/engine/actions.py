@@ -1,4 +1,4 @@
-"""A cycle's actions as arrays: an object is made of each only when someone looks (docs/reference/engine.md#actions)."""
+"""A cycle's actions as arrays: an object is made of each only when one is read (docs/reference/engine.md#actions)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -65,7 +65,7 @@ class Sent:
     """The needs of a cluster as they were sent, whatever they fold to: one row each."""
 
     priorities: Longs
-    # Whose Pods must be held together; and, of the others, which a DoNotSchedule spread binds.
+    # Needs whose Pods must be held together; and, of the others, which a DoNotSchedule spread binds.
     gangs: NDArray[np.bool_]
     spread: NDArray[np.bool_]
     # Milli-units, a column for each of the names. Floats: sums of them may be more than an int64 holds.

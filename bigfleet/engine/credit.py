@@ -31,7 +31,7 @@ class Credited:
     lean: Ints
     # The rows that are short, or have lean domains.
     short: Ints
-    # Configured machines that serve nobody, in keep order.
+    # Configured machines that serve no need, in keep order.
     excess: Ints
 
 

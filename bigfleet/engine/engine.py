@@ -39,7 +39,7 @@ class Engine:
         return kernels().compiled
 
     def cycle(self, fleet: Fleet, now: float, lap: Callable[[str], None] = _no_lap) -> Decisions:
-        """One cycle over a fleet that nobody changes meanwhile (docs/reference/engine.md#cycle, steps 2 and 3).
+        """One cycle over a fleet that must not change meanwhile (docs/reference/engine.md#cycle, steps 2 and 3).
 
         `now` and the fleet's idle stamps are in seconds of one clock. `lap` hears of each phase's end: snapread,
         phase1, phase2, phase3, emit.

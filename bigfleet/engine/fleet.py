@@ -29,10 +29,10 @@ _IDLE_STATE = int(MachineState.IDLE)
 _CONFIGURED_STATE = int(MachineState.CONFIGURED)
 _STATES = list(MachineState)
 _PROFILE, _GROUP = 0, 1
-# The state of a row whose machine is gone but whose id is kept, and of a row that nobody has.
+# The state of a row whose machine is gone but whose id is kept, and of a row that no machine has.
 _GONE = 254
 _UNUSED = 255
-# Rows of gone machines are given away when there are more than this, and more than a quarter of all.
+# Rows of gone machines are freed when there are more than this, and more than a quarter of all.
 _MANY_GONE = 1024
 # Stands for the machine's own id in a stored host …
 _OWN_ID = "\x00"
@@ -56,7 +56,7 @@ class Fleet:
         self.kind_of: Ints = np.zeros(0, np.int32)
         self.cluster_of: Ints = np.zeros(0, np.int32)
         self.terms_of: Ints = np.zeros(0, np.int32)
-        # Whose own the machine is: profile and group.
+        # The demand that owns the machine: profile and group.
         self.owner_of: Ints = np.zeros((0, 2), np.int32)
         self.idle_since: Floats = np.full(0, math.nan)
         self._labels_of: Ints = np.zeros(0, np.int32)
@@ -198,7 +198,7 @@ class Fleet:
         )
 
     def idle_stamp(self, machine_id: str) -> float | None:
-        """Since when a machine is Idle; None if it is not, or if nobody knows."""
+        """Since when a machine is Idle; None if it is not, or if the time is unknown."""
         row = self._row(machine_id)
         stamp = self.idle_since[row] if row >= 0 else math.nan
         return None if math.isnan(stamp) else float(stamp)
@@ -438,7 +438,7 @@ class Fleet:
             self.needs_changed[number] = self.change
 
     def _reorder_creating(self, profile: int) -> None:
-        """Machines were being created for a profile before anyone said what it is."""
+        """Machines were being created for a profile before a need said what it is."""
         for (number, _group), segment in self.creating.items():
             if number == profile:
                 self.index.reorder(segment, int(self.profiles.buckets[profile]))

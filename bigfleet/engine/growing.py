@@ -18,7 +18,7 @@ def grown(column: NDArray[Any], size: int, fill: float = 0, axis: int = 0) -> ND
         return column
     shape = list(column.shape)
     shape[axis] = max(size, room + room // 4 + 16)
-    # Zeros take no memory before somebody writes there.
+    # Zeros take no memory before the first write to their page.
     larger = np.full(shape, fill, dtype=column.dtype) if fill else np.zeros(shape, dtype=column.dtype)
     larger[tuple(slice(0, length) for length in column.shape)] = column
     return larger

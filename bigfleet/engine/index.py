@@ -10,7 +10,7 @@ from bigfleet.engine.kernels import kernels
 NOWHERE = -1
 # A segment whose order looks at no cost.
 NO_BUCKET = -1
-# Space that nobody uses is given back when it is more than this, and more than half of the store.
+# Unused space is given back when it is more than this, and more than half of the store.
 _WASTE = 4096
 
 
@@ -19,7 +19,7 @@ class Index:
 
     def __init__(self) -> None:
         self.rows: Ints = np.zeros(1024, np.int32)
-        # The kind of each row and whose own it is, so that a walk over a segment stays in one place.
+        # The kind and the owner of each row, kept here so that a walk over a segment reads memory in order.
         self.kinds: Ints = np.zeros(1024, np.int32)
         self.owners: Ints = np.zeros((1024, 2), np.int32)
         self.starts: Longs = np.zeros(16, np.int64)

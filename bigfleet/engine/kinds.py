@@ -46,7 +46,7 @@ class Kinds:
         self.values: list[Names] = [Names()]
         # [key, kind] → number of the value, −1 = none.
         self.attributes: Ints = np.full((1, 64), -1, np.int32)
-        # [bucket, kind] → effective cost for someone with that interruption penalty.
+        # [bucket, kind] → effective cost for a need with that interruption penalty.
         self.costs: Floats = np.zeros((len(_PENALTIES), 64))
         self.allocatable_of: Ints = np.zeros(64, np.int32)
         # Machines of the kind, in any state.

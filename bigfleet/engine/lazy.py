@@ -1,4 +1,4 @@
-"""Sequences whose elements are made when someone looks at them."""
+"""Sequences whose elements are made when they are first read."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar, overload

@@ -17,7 +17,7 @@ class ShortfallLedger:
     """Ages of shortfalls, remembered between cycles."""
 
     def __init__(self) -> None:
-        # Replaced, never changed: who looks at a cycle's ages later still sees them.
+        # Replaced, never changed: code that keeps a cycle's ages still sees them as they were.
         self.ages: Mapping[str, int] = {}
 
     def record(self, fleet: Fleet, short: Short, preemption: Preemption) -> list[Shortfall]:

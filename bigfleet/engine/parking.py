@@ -14,7 +14,7 @@ class Parking:
     def __init__(self, park_after_cycles: int, probe_every: int) -> None:
         self._park_after_cycles = park_after_cycles
         self._probe_every = probe_every
-        # Replaced, never changed: who looks at a cycle's waits later still sees them.
+        # Replaced, never changed: code that keeps a cycle's waits still sees them as they were.
         self.waits: Waits = {}
         # Clusters some of whose gangs were parked, unparked or told to probe by the last count.
         self.restamped: set[str] = set()

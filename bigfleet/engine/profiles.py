@@ -9,7 +9,7 @@ from bigfleet.engine.kinds import Kinds
 
 
 class Profiles:
-    """Fingerprint → number. Fingerprints of assignments are interned too, whether or not anyone demands them."""
+    """Fingerprint → number. Fingerprints of assignments are interned too, whether or not a need has them."""
 
     def __init__(self, kinds: Kinds) -> None:
         self.fingerprints: list[str] = []

@@ -1,4 +1,4 @@
-"""What a cycle tells about needs and free capacity, made when someone asks."""
+"""What a cycle tells about needs and free capacity, made when it is first read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -72,7 +72,7 @@ def reclaim_cap(configured: int, fraction: float) -> int:
 
 
 class Releases:
-    """Free machines that nobody has wanted for longer than their hold."""
+    """Free machines that no need has wanted for longer than their hold."""
 
     def __init__(self, options: EngineOptions) -> None:
         self._holds = np.array([options.idle_hold(capacity_type) for capacity_type in CapacityType])

@@ -8,13 +8,13 @@ _ARENA_LIMIT = 2**32
 
 
 class Texts:
-    """Text ↔ number. A text lives as long as someone holds it; the number of one that is gone is given away again.
+    """Text ↔ number. A text lives while it has a holder; the number of one that is gone is given out again.
 
-    With `empty`, the empty text is number 0 for ever, whoever holds it: it costs nothing.
+    With `empty`, the empty text is number 0 for ever, with or without holders: it costs nothing.
     """
 
     def __init__(self, empty: bool = False) -> None:
-        # Append-only until it is replaced as a whole, so that who keeps (arena, offset, length) can read it for ever.
+        # Append-only until it is replaced as a whole, so that (arena, offset, length), once kept, stays readable.
         self.arena = bytearray()
         self.offsets = array("I")
         self.lengths = array("I")
@@ -30,11 +30,11 @@ class Texts:
             self._has_empty = True
 
     def __len__(self) -> int:
-        """Numbers given out so far, those to be given away again included."""
+        """Numbers given out so far, including those that are free again."""
         return len(self.offsets)
 
     def find(self, text: str) -> int:
-        """The number of a text, −1 if nobody holds it."""
+        """The number of a text, −1 if it has no holder."""
         hashed = hash(text) & 0xFFFFFFFF
         slots, hashes = self._slots, self._hashes
         mask = len(slots) - 1

@@ -42,7 +42,7 @@ class KubeClient:
     """An apiserver. Use as an async context manager; one per process and apiserver is enough.
 
     Every failure is a KubeError; a server that gives no answer is Unreachable. A watch lives for `watch_seconds`, then
-    the server ends it and who follows it resumes.
+    the server ends it and the informer that follows it resumes.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Decodes what lists and watches answer: whole objects, or the subset that somebody reads."""
+"""Decodes what lists and watches answer: whole objects, or the subset of fields that our code reads."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class Options(TypedDict, Generic[T], total=False):
-    """Which part of a collection is followed, and who hears of it.
+    """Which part of a collection is followed, and which function hears of it.
 
     `on_change(old, new)` runs in the event loop for each change: old is None for an addition, new is None for
     a deletion. It must not block. `indexes` say by what else than its key an object is looked up (`by`).
@@ -177,7 +177,7 @@ class TypedInformer(Follower[S]):
         super().__init__(client, resource, subset, options)
 
     def learn(self, item: S) -> None:
-        """Know what we wrote ourselves, ahead of the watch. Nobody is told: we did it."""
+        """Know what we wrote ourselves, ahead of the watch. `on_change` is not called: the change is our own."""
         self._items.put(item.key, self._kept(item))
 
     def forget(self, key: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 
 class RateLimit:
-    """A token bucket; callers wait in order of arrival, those in the background behind everyone else."""
+    """A token bucket; callers wait in order of arrival, those in the background behind all others."""
 
     def __init__(self, qps: float, burst: int) -> None:
         self._interval = 1 / qps

@@ -1,4 +1,4 @@
-"""Typed subsets of objects: the fields that somebody reads. What a type does not name is skipped, never decoded."""
+"""Typed subsets of objects: the fields that our code reads. What a type does not name is skipped, never decoded."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The cluster's side of BigFleet: demand up, node states down, drains carried out. It dials, nobody dials it."""
+"""The cluster's side of BigFleet: demand up, node states down, drains carried out. Shards never dial it."""
 
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.process import serve

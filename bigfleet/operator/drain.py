@@ -131,7 +131,7 @@ class Drains:
                 await self._kube.patch(NODES, node, {"spec": {"unschedulable": value}})
 
     async def _empty(self, node: str, deadline: float) -> str:
-        """Evict until nobody is left; returns why that did not come about in time."""
+        """Evict until no Pod is left that must leave; returns why that did not come about in time."""
         loop = asyncio.get_running_loop()
         pause = _FIRST_ROUND_SECONDS
         problem = f"the pods of {node} could not be listed"

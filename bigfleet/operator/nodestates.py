@@ -46,7 +46,7 @@ class _Mark:
 class NodeStates:
     """The operator is the only writer of UpcomingNodes, so it remembers what it wrote instead of reading it back.
 
-    A record that somebody else touched shows as a conflict or as missing; then it is read again.
+    A record that another writer touched shows as a conflict or as missing; then it is read again.
     `on_recovered(node)` opens a node whose machine came back from Draining to Configured. Until that has held, the
     record does not say Ready: a failure is tried again, and a crash in between is made good by the next operator.
     """

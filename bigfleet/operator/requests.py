@@ -1,4 +1,4 @@
-"""The cluster's CapacityRequests as the operator sees them: what they add to the demand, and who waits for an ack."""
+"""The cluster's CapacityRequests as the operator sees them: what they add to the demand, and which wait for an ack."""
 
 import asyncio
 

@@ -54,7 +54,7 @@ class CertificateRenewed(Exception):
 
 @dataclass(frozen=True)
 class Handlers:
-    """Who takes which frame. None of them blocks: they queue, or answer from memory."""
+    """The function that takes each kind of frame. None of them blocks: they queue, or answer from memory."""
 
     session_began: Callable[[], None]
     # False: it is not believed, the shard should be asked again.

@@ -35,7 +35,7 @@ def request_name(pod: Pod) -> str:
 
 
 def request_of(pod: Pod, spec: Object) -> Object:
-    """The object to create. Owned by its Pod, so that it goes even when nobody of us is there to delete it."""
+    """The object to create. Owned by its Pod, so that Kubernetes deletes it even while no pod-controller runs."""
     metadata = pod.metadata
     return {
         "apiVersion": CAPACITY_REQUESTS.api_version,

@@ -40,7 +40,7 @@ class FakeBackend:
     async def configure(self, machine: MachineRecord, bootstrap_blob: bytes) -> None:  # noqa: ARG002
         self._observer.configuring(machine)
         if self._ready.has(machine.cluster, machine.id):
-            self._observer.arrived(machine.cluster, machine.id)  # nobody will report what has not changed
+            self._observer.arrived(machine.cluster, machine.id)  # the cluster will not report what has not changed
         with self._giving_up(machine):
             await asyncio.sleep(self._seconds(self._latencies.configure))
             self._injector.may_fail(Kind.CONFIGURE)
@@ -58,7 +58,7 @@ class FakeBackend:
         self._observer.left(machine)
 
     async def delete(self, machine: MachineRecord) -> None:
-        self._observer.left(machine)  # of one whose drain failed there may be something left
+        self._observer.left(machine)  # a machine whose drain failed was not told as left yet
         await asyncio.sleep(self._seconds(self._latencies.delete))
         self._injector.may_fail(Kind.DELETE)
 

@@ -40,7 +40,7 @@ class Faults:
             name = f"{kind}_failure_ratio"
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be in [0, 1]")
-        if not 0 < self.slow_factor < float("inf"):  # on the wire 0 is what nobody has set
+        if not 0 < self.slow_factor < float("inf"):  # on the wire 0 means that it is not set
             raise ValueError(f"slow_factor is {self.slow_factor}, it must be a finite number > 0")
         for name in ("spot_interruption_multiplier", "vanish_rate_per_sec"):
             if not 0 <= getattr(self, name) < float("inf"):

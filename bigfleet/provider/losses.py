@@ -1,4 +1,4 @@
-"""Takes machines away: steadily during the soak, at the rates that faults set, or at once when somebody asks."""
+"""Takes machines away: steadily during the soak, at the rates that faults set, or at once on request."""
 
 import asyncio
 import math
@@ -80,7 +80,7 @@ class Strikes:
         self._leave(machine, "vanished")
 
     def repair_what_is_lost(self) -> None:
-        """After a restart: those who waited for their repair wait again."""
+        """After a restart: machines that waited for their repair wait again."""
         for machine_id in self._inventory.ids(MachineState.FAILED):
             machine = self._inventory.get(machine_id)
             if machine.failed_in is None:
@@ -103,7 +103,7 @@ class Strikes:
 
     def _repair(self, lost: MachineRecord) -> None:
         if lost.id not in self._inventory or self._inventory.get(lost.id) is not lost:
-            return  # somebody has brought it back already, or it is gone for good
+            return  # it was brought back already, or it is gone for good
         if lost.shape.capacity_type is CapacityType.BARE_METAL:
             self._inventory.put(replace(lost, state=MachineState.IDLE, host=host_of(lost.id), last_error=""))
         else:

@@ -1,4 +1,4 @@
-"""What happens to the fake's machines, told in the order in which it happens, to whoever keeps count of it."""
+"""What happens to the fake's machines, told to the observers in the order in which it happens."""
 
 from collections.abc import Set as AbstractSet
 
@@ -6,7 +6,7 @@ from bigfleet.provider.kit import MachineRecord
 
 
 class Observer:
-    """Is told; this one does not care. Subclasses take what they need."""
+    """Is told of every event and does nothing. Subclasses override what they need."""
 
     def configuring(self, machine: MachineRecord) -> None:
         """A Configure was accepted: the machine is `machine.cluster`'s from now on."""
@@ -15,7 +15,7 @@ class Observer:
         """The machine has all that it needs to join: only its node is missing."""
 
     def gave_up(self, machine: MachineRecord) -> None:
-        """The Configure of `machine.operation` failed, or its node came not in time."""
+        """The Configure of `machine.operation` failed, or its node was not Ready in time."""
 
     def draining(self, machine: MachineRecord) -> None:
         """A Drain was accepted."""
@@ -27,7 +27,7 @@ class Observer:
         """The machine, as it was until now, is taken away: `lost`, `interrupted` or `vanished`."""
 
     def opened(self, cluster: str, ready: AbstractSet[str], unready: AbstractSet[str]) -> None:
-        """A cluster speaks again: these are its nodes, Ready or not, and what happened before nobody has told."""
+        """A cluster reports again: these are its nodes, Ready or not; the changes before were not reported."""
 
     def arrived(self, cluster: str, machine_id: str) -> None:
         """The machine's node is Ready in the cluster; also told of one that was Ready before."""

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class ReadySets:
-    """The last known Ready set of each cluster, and who waits for a machine to appear in one."""
+    """The last known Ready set of each cluster, and the tasks that wait for a machine to appear in one."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         self._ready: dict[str, set[str]] = {}
@@ -49,7 +49,7 @@ class ReadySets:
     def replace(
         self, cluster: str, ready: Iterable[str], unready: Iterable[str] = (), *, opening: bool = False
     ) -> None:
-        """The whole set, as it is now; `opening`: nobody has told us of the changes before it.
+        """The whole set, as it is now; `opening`: a stream begins, and the changes before it were not reported.
 
         `unready`: machines whose Node is there, but not Ready.
         """
@@ -86,7 +86,7 @@ class ReadySets:
             self._lingering.setdefault(cluster, set()).add(machine_id)
 
     def drop(self, cluster: str) -> None:
-        """Nobody has spoken for this cluster for too long: what was known is known no more."""
+        """No stream has reported for this cluster for too long: drop what was known."""
         self._ready.pop(cluster, None)
 
     def _arrived(self, cluster: str, machine_ids: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ class Given(NamedTuple):
 
 
 class Words(Observer):
-    """Who was given which machine, and the streams that hear of changes.
+    """Which cluster was given which machine, and the streams that hear of changes.
 
     A word holds from the moment a Configure is accepted until the machine is struck, its drain has landed, or its
     Configure has failed.

@@ -1,7 +1,7 @@
-"""Mutual TLS between the processes of a run: who a peer is, and what it may do.
+"""Mutual TLS between the processes of a run: the identity of a peer, and what it may do.
 
-Names are looked up when they are used: most of what lies here needs gRPC or cryptography, and who needs one of them
-(enrolment, a KWOK cluster's control plane) should not pay for the other.
+Names are looked up when they are used: most of what lies here needs gRPC or cryptography, and a program that needs one
+of them (enrolment, a KWOK cluster's control plane) should not load the other.
 """
 
 import importlib

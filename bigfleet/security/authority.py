@@ -89,7 +89,7 @@ class Authority:
         ip_addresses: Iterable[str] = (),
         lifetime: timedelta = LEAF_LIFETIME,
     ) -> IdentityFiles:
-        """A new key and its certificate, for an identity that enrols with nobody (the runner's own admin)."""
+        """A new key and its certificate, for an identity that enrols with no issuer (the runner's own admin)."""
         return self._files(self._ca.issue(_subject(identity, dns_names, ip_addresses), lifetime))
 
     def issue_server(self, dns_name: str, ip_address: str) -> IdentityFiles:

@@ -21,7 +21,7 @@ _PEM = serialization.Encoding.PEM
 
 @dataclass(frozen=True)
 class Subject:
-    """Whom a certificate is for. Kubernetes reads a user's name and groups from it."""
+    """The holder of a certificate. Kubernetes reads a user's name and groups from it."""
 
     common_name: str
     groups: Sequence[str] = ()
@@ -29,7 +29,7 @@ class Subject:
     ip_addresses: Sequence[str] = ()
     uris: Sequence[str] = ()
     serves: bool = False
-    """Good for servers as well as for clients: every server here is somebody's client too, and etcd dials itself."""
+    """Good for servers as well as for clients: every server here is also a client, and etcd dials itself."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""TLS, or plaintext for those who ask for it: never plaintext because nobody said anything."""
+"""TLS, or plaintext where the user asks for it: never plaintext by default."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ GRPC_OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     # A server that is not told otherwise hangs up on clients that ping an idle session this often.
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEPALIVE_MS // 2),
-    # Both sides ask: nobody hangs up for a peer that is cut off.
+    # Both sides ping: a peer that is cut off cannot close the connection itself.
     ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", _KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -47,7 +47,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 
 
 class CannotListen(Exception):
-    """The address is none, or not ours to have."""
+    """The address is invalid or taken, or the certificate is for another identity."""
 
     exit_code = 2
 
@@ -57,9 +57,9 @@ class CannotListen(Exception):
 
 
 def listen(server: grpc.aio.Server, address: str, tls_dir: Path | None, who: Identity | None = None) -> int:
-    """Let a server listen at `host:port`, with TLS if there is an identity; the port, for one who asked for 0.
+    """Let a server listen at `host:port`, with TLS if there is an identity; returns the port (0: any free one).
 
-    `who` it says it is must be whose certificate it shows: peers would refuse it later, with less to go by.
+    The certificate must be for `who`: peers would refuse another one later, with less to go by.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > _LAST_PORT:

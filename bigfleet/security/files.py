@@ -80,7 +80,7 @@ class IdentityFiles:
 
     @property
     def identity(self) -> Identity:
-        """Whose certificate it is. Raises InvalidIdentity."""
+        """The identity that the certificate is for. Raises InvalidIdentity."""
         from cryptography import x509
 
         try:

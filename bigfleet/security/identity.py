@@ -1,4 +1,4 @@
-"""Who a peer is: exactly one `bigfleet://` URI in its certificate."""
+"""The identity of a peer: exactly one `bigfleet://` URI in its certificate."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

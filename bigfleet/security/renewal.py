@@ -1,4 +1,4 @@
-"""Renews a pod's certificate after two thirds of its life, by enrolling again; who uses it takes it up by itself."""
+"""Renews a pod's certificate after two thirds of its life, by enrolling again; running processes load the new one."""
 
 import asyncio
 from collections.abc import Callable

@@ -175,7 +175,7 @@ def _asked(quantities: tuple[tuple[str, str], ...]) -> tuple[Vector, str | None]
 # --- machines in -------------------------------------------------------------------------------------------------
 
 
-# Machines of one kind share their vector and labels: a fleet has few kinds and many machines. Nobody mutates them.
+# Machines of one kind share their vector and labels: a fleet has few kinds and many machines. Never mutate them.
 @lru_cache(maxsize=65536)
 def _vector(quantities: tuple[tuple[str, str], ...]) -> Vector:
     return parse_vector(dict(quantities))

@@ -79,7 +79,7 @@ class Instructions:
 
 
 class CoordinatorClient:
-    """Reports to whoever leads, again and again."""
+    """Reports to the leading coordinator, again and again."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class CoordinatorClient:
         self._monotonic = monotonic
         metrics.report_oldest.set_function(lambda: monotonic() - self._taken_at)
         self._acks: list[coordinator_pb2.InstructAck] = []
-        # Set once somebody was asked, whether a leader answered or not.
+        # Set once the coordinators were asked, whether a leader answered or not.
         self.asked = asyncio.Event()
 
     async def run(self) -> None:
-        """Report for ever; after a report that nobody took the next one comes soon: an election takes a second."""
+        """Report for ever; after a report that no leader took the next one comes soon: an election takes a second."""
         interval = self._options.coordinator_heartbeat_interval_seconds
         wait = _FIRST_RETRY_SECONDS
         try:

@@ -355,7 +355,7 @@ class Executor:
 
 
 def _binding(action: Action, machine: Machine) -> tuple[str, Assignment]:
-    """Whose the machine is while the action runs. A Creating machine has no cluster, only the demand it is for."""
+    """The machine's cluster and assignment during the action. A Creating machine has no cluster, only its demand."""
     match action.kind:
         case ActionKind.BOOTSTRAP if action.profile:
             return action.cluster, assignment_for(action.profile, action.group)

@@ -31,7 +31,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self.by_cluster: dict[str, Holding] = {}
-        # Clusters whose holding changed since somebody last cleared this.
+        # Clusters whose holding changed and that `Claims.changes` has not taken over yet.
         self.changed: set[str] = set()
 
     def count(self, machine: Machine, step: int) -> None:

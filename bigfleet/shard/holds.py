@@ -35,7 +35,7 @@ class Holds:
 
     One machine that is refused is hidden from the engine, which takes another. When several are refused in a row and
     none is accepted, the engine sees them as still in flight instead: it would buy the whole quota while the provider
-    is down, or try every Idle machine in turn for one cluster whose blob nobody takes.
+    is down, or try every Idle machine in turn for one cluster whose blob the provider refuses.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

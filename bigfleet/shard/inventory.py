@@ -66,7 +66,7 @@ class Inventory:
     def move(
         self, machine_id: str, state: MachineState, cluster: str = "", assignment: Assignment = UNASSIGNED
     ) -> Machine:
-        """The shard's own move along a legal edge; nobody is told."""
+        """The shard's own move along a legal edge; the observer is not told."""
         machine = self.machines[machine_id]
         if state not in LEGAL_EDGES[machine.state]:
             raise IllegalTransition(f"{machine_id}: {machine.state.label} → {state.label}")
@@ -103,7 +103,7 @@ class Inventory:
         return machine is not None
 
     def forget(self, machine_id: str) -> Machine | None:
-        """Drop a machine without a word to anyone: it lives on, but not with us."""
+        """Drop a machine without telling the observer: it lives on, but outside our domains."""
         machine: Machine | None = self.machines.get(machine_id)
         if machine:
             self.machines.remove(machine_id)

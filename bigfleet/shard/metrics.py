@@ -35,7 +35,7 @@ class Outcome(StrEnum):
     """How an action ended (docs/reference/engine.md#execution)."""
 
     SUCCESS = "success"
-    CTX_CANCELED = "ctx_canceled"  # nobody answered in time
+    CTX_CANCELED = "ctx_canceled"  # the operator or the provider did not answer in time
     FENCED = "fenced"
     NO_SESSION = "no_session"
     RACED_TO_IDLE = "transition_raced_to_idle"  # the provider rolled it back

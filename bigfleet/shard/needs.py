@@ -76,7 +76,7 @@ class NeedsTable:
         self.rows_per_bucket: Counter[int] = Counter()
 
     def of(self, cluster: str) -> Sequence[Need]:
-        """A cluster's demand. Who offers one of these needs again offers what asks for the same."""
+        """A cluster's demand. A roll-up that holds one of these very objects asks for the same: `is` compares them."""
         return self._needs.get(cluster, ())
 
     def unheard(self) -> Iterator[News]:

@@ -127,7 +127,7 @@ class Notices:
         return (digest << _STATE_BITS | machine.state) << _CLUSTER_BITS | self._clusters.number(machine.cluster)
 
     def _cluster(self, word: int) -> str:
-        """Whom a word was for; empty if there was none."""
+        """The cluster that a word was for; empty if there was none."""
         return "" if word == _NO_WORD else self._clusters.texts[word & _CLUSTER_MASK]
 
     def _notify(self, machine: Machine, cluster: str, removed: bool) -> None:

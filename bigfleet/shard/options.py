@@ -13,7 +13,7 @@ from bigfleet.security.renewal import Renewal
 
 @dataclass(frozen=True)
 class IdleHolds:
-    """How long a machine that nobody wants is kept before it is deleted."""
+    """How long a machine that no need wants is kept before it is deleted."""
 
     # Seconds for which a free on-demand machine is kept; inf = for ever.
     on_demand_seconds: float = 300.0

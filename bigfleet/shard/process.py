@@ -153,13 +153,13 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
 
 
 async def _cycle_once_asked(cycles: Cycles, reports: CoordinatorClient) -> None:
-    """Of a shard that knows of no domain: others may have all of them. Without an answer it begins all the same."""
+    """Cycle once the coordinators were asked, answered or not: this shard knows no domains, others may own all."""
     await reports.asked.wait()
     await cycles.run()
 
 
 def engine_options(options: ShardOptions) -> EngineOptions:
-    """The engine's part of the settings; who executes nothing reports every reclaim.
+    """The engine's part of the settings; a shard that executes nothing reports every reclaim.
 
     See docs/reference/engine.md#rails.
     """

@@ -48,7 +48,7 @@ class Questions:
                 del self._open[cluster]
 
     def answer(self, cluster: str, key: str, answer: object) -> None:
-        """Settle a question, with an exception if the answer is one. What nobody asks, or no longer, is dropped."""
+        """Settle a question, with an exception if the answer is one. An answer to no open question is dropped."""
         question = self._open.get(cluster, {}).get(key)
         if question is None or question.answer.done():
             return

@@ -71,7 +71,7 @@ class Reconciler:
         # Looks through everything beside the news.
         self._round: _Walk | None = None
         self._round_due = monotonic() + whole_every_seconds
-        # A large List has been taken over; whoever gives its memory back clears this.
+        # A large List has been taken over; the cycle that gives its memory back clears this.
         self.told_of_many = False
         # Latches at the first whole List: from then on the shard knows its fleet.
         self.ready = False

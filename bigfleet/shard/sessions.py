@@ -316,7 +316,7 @@ class Sessions:
 
 @lru_cache(maxsize=16)
 def _acknowledgement(echo: str, term: int, epoch: int) -> shard_pb2.ShardMessage:
-    """The same words to every session; nobody changes a frame."""
+    """One frame for all sessions; no code may change it."""
     ack = shard_pb2.Acknowledgement(echo=echo, coordinator_term=term, shard_epoch=epoch)
     return shard_pb2.ShardMessage(ack=ack)
 

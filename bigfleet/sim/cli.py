@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _refuse_picture(path: Path) -> None:
-    """Before the run: nobody wants to learn of it afterwards."""
+    """Refuse a bad --picture path before the run, not after it."""
     if path.suffix.lower() != ".svg":
         raise ScenarioError(f"--picture {path}: it is an SVG, and should be called so: {path.with_suffix('.svg')}")
     if not path.parent.is_dir():
@@ -181,7 +181,7 @@ def _soak(options: argparse.Namespace) -> int:
 
 
 def _golden(name: str) -> Path:
-    """Where the golden trace is: that of somebody's own file beside it, whatever name the file gives itself."""
+    """Where the golden trace is: for a user's own scenario file beside it, whatever name the scenario gives itself."""
     path = Path(name)
     if is_file(name) and path.resolve().parent != SHIPPED:
         return path.with_suffix(".jsonl")

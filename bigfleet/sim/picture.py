@@ -19,7 +19,7 @@ _BARS = 80
 _MOST_TIMES = 10
 _TIME_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 
-# From bound to free to broken: dark where a cluster has it, light where nobody does.
+# From bound to free to broken: dark where a cluster has it, light where none does.
 _STATES = {
     "Configured": "#1f5fa8",
     "Configuring": "#5a93d1",

@@ -75,7 +75,7 @@ class Nodes:
             self._compact()
 
     def occupy(self, machine_id: str, pod: Ints, count: int = 1) -> None:
-        """Pods that someone else has placed."""
+        """Count Pods that were not placed by `place`."""
         self._used[self.rows[machine_id]] += pod * count
 
     def release(self, machine_id: str, pod: Ints, count: int = 1) -> None:

@@ -40,7 +40,7 @@ def descriptions() -> dict[str, str]:
 
 
 def is_file(name: str) -> bool:
-    """Whether this is somebody's own scenario, and no name of one that ships."""
+    """Whether this is a user's own scenario file, and no name of one that ships."""
     return name.lower().endswith((".yaml", ".yml"))
 
 

@@ -96,7 +96,7 @@ class Provider:
         if through not in LEGAL_EDGES[machine.state]:
             raise Refused(f"{machine_id} is {machine.state.label}")
         bound = cluster if kind is ActionKind.BOOTSTRAP else machine.cluster
-        # A Create carries no metadata: whom the machine is bought for is known to the shard alone.
+        # A Create carries no metadata: only the shard knows the demand for which the machine is bought.
         told = assignment if kind is ActionKind.BOOTSTRAP else UNASSIGNED
         echoed = machine.assignment if through is _S.DRAINING else told
         self._put(replace(machine, state=through, cluster=bound, assignment=echoed))

@@ -13,7 +13,7 @@ from bigfleet.sim.provider import Provider
 from bigfleet.sim.shard import Shard
 from bigfleet.sim.timeline import Rank, Timeline
 
-# Machines that somebody pays for.
+# States in which a machine is paid for.
 _PAID = (
     MachineState.CREATING,
     MachineState.IDLE,

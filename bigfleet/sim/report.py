@@ -1,4 +1,4 @@
-"""The end of a run in figures: what was done, what it cost, who was disturbed; as JSON and as text."""
+"""The end of a run in figures: what was done, what it cost, which Pods were disturbed; as JSON and as text."""
 
 from dataclasses import dataclass
 from statistics import quantiles

@@ -64,7 +64,7 @@ class EngineSection(Document):
     reclaim_cap_fraction: Share = 0.05
     reclaim_after_seconds: NonNegative = 30.0
     empty_rollup_guard: bool = True
-    # How long a machine that nobody wants is kept; null: for ever.
+    # How long a machine that no need wants is kept; null: for ever.
     on_demand_hold_seconds: NonNegative | None = 300.0
     spot_hold_seconds: NonNegative | None = 60.0
     reserved_hold_seconds: NonNegative | None = None

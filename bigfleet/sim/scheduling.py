@@ -17,7 +17,7 @@ class Scheduler:
 
     def __init__(self, dimensions: Sequence[str]) -> None:
         self.nodes = Nodes(dimensions)
-        # By those who are counted together, and topology key.
+        # By the controllers whose Pods are counted together, and topology key.
         self._spread: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
     def schedule(self, waiting: Iterable[Controller]) -> Iterator[tuple[Controller, str]]:
@@ -30,7 +30,7 @@ class Scheduler:
     def fill(
         self, waiting: Iterable[Controller], label: str, whole_gangs: bool = False
     ) -> Iterator[tuple[Controller, str]]:
-        """Place as someone does who knows where all belong.
+        """Place as a planner would that knows all Pods and nodes.
 
         A gang begins where the whole of it finds room; small domains and large gangs choose first, then what spreads.
         With a `label`, Pods go only to nodes whose value of it is their kind. With `whole_gangs`, a gang that finds no
@@ -55,7 +55,7 @@ class Scheduler:
             yield from self._try(controller, candidates, set())
 
     def occupy(self, controller: Controller, node: str, count: int) -> None:
-        """Pods that someone else has placed."""
+        """Count Pods that the caller has placed itself."""
         self.nodes.occupy(node, controller.vector, count)
         self._count(controller, node, count)
 

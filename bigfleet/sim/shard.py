@@ -253,7 +253,7 @@ class Shard:
 
 
 def _binding(action: Action, machine: Machine) -> tuple[str, Assignment]:
-    """Whose the machine is while the action runs (as bigfleet/shard/execute.py)."""
+    """The machine's cluster and assignment while the action runs (as bigfleet/shard/execute.py)."""
     match action.kind:
         case ActionKind.BOOTSTRAP if action.profile:
             return action.cluster, assignment_for(action.profile, action.group)

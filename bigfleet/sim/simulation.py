@@ -115,5 +115,5 @@ class Simulation:
 
 
 def _as_told(machine: Machine) -> Machine:
-    """What a provider can know of a machine: not for whom it is being created."""
+    """What a provider can know of a machine: not the demand for which it is being created."""
     return replace(machine, assignment=UNASSIGNED) if machine.state is MachineState.CREATING else machine

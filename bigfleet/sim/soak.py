@@ -183,7 +183,7 @@ class _Watch:
                 self.stuck.append(f"{machine.id} has been {state.label} for {_LONGEST_TRANSITION_CYCLES} cycles")
 
     def kept_too_long(self) -> Iterator[str]:
-        """Free machines at the end that somebody pays for beyond their hold."""
+        """Machines that are Idle at the end, and so paid for, beyond their hold."""
         simulation = self._simulation
         kept = []
         for machine in simulation.provider.machines.values():

@@ -7,7 +7,7 @@ from itertools import count
 
 
 class Rank(IntEnum):
-    """Who goes first at one instant: a cycle sees all that happened up to and at its own time."""
+    """Which event goes first at one instant: a cycle sees all that happened up to and at its own time."""
 
     PROVIDER = 0
     FAULT = 1

@@ -1,1 +1,1 @@
-"""The conformance suite: is a provider, whoever wrote it, one that BigFleet can work with? Six RPCs are all it sees."""
+"""The conformance suite: can BigFleet work with a provider, ours or another? It sees nothing but the six RPCs."""

@@ -67,7 +67,7 @@ class Bench:
         self.limits = limits
         self.cluster = cluster
         self.nodes = nodes
-        # With TLS the provider knows who we are, and only tokens of this shard are ours to send.
+        # With TLS the provider knows our identity, and we may send only tokens of this shard.
         self._identified_as = shard_id
         self._run = f"{time.time_ns():x}"
         self._epoch = int(time.time())
@@ -195,7 +195,7 @@ class Bench:
         found = MachineState((await self.get(machine_id)).state)
         if machine_id not in self._home:
             if found not in (S.SPECULATIVE, S.IDLE):
-                return False  # somebody else has taken it since
+                return False  # another client has taken it since
             self._home[machine_id] = found
         for _ in range(_MOST_STEPS):
             if found is state:

@@ -96,7 +96,7 @@ class ConformanceOptions:
             self._check_identity(self.tls_dir)
 
     def _check_identity(self, tls_dir: Path) -> None:
-        """A provider is right to refuse the tokens of somebody else, and would be blamed for it."""
+        """Refuse a shard id that is not the certificate's: the provider would refuse its tokens and be blamed."""
         if not self.shard_id:
             raise ValueError("--tls-dir needs --shard-id, the name of its identity")
         try:

@@ -55,7 +55,7 @@ async def joining(channel: grpc.aio.Channel, cluster: str, timeout: float) -> As
 
 
 async def _listens(stub: phonehome_pb2_grpc.PhoneHomeStub, timeout: float) -> bool:
-    """A stream that names no cluster is refused by whoever knows what it is for."""
+    """Whether the provider serves PhoneHome: then it refuses or ends a stream that names no cluster."""
     call = stub.Report(iter([pb.ReadyReport()]), timeout=timeout)
     refusals = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_DENIED)
     return await call.code() in (grpc.StatusCode.OK, *refusals)

@@ -100,7 +100,7 @@ async def judge(
 
 
 def not_made(checks: Sequence[Check], reason: str) -> list[Result]:
-    """The verdicts on checks that nobody has begun."""
+    """The verdicts on checks that were not begun."""
     return [
         Result(entry.name, entry.area, entry.rule, Outcome.UNJUDGED, 0.0, f"not made: {reason}") for entry in checks
     ]

@@ -3,7 +3,7 @@
 Verdict             what a check raises instead of passing
 ├── Broken          the provider breaks the rule: exit code 1
 ├── NotApplicable   the rule does not concern this provider or this connection: no blame, exit code 0
-└── Unjudged        nobody can tell, for a reason that lies elsewhere: exit code 5
+└── Unjudged        the check cannot tell, for a reason that lies elsewhere: exit code 5
     └── Gone        the provider does not answer: no check that comes after can be judged either
 """
 

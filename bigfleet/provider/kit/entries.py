@@ -81,7 +81,7 @@ Entry: TypeAlias = Lives | ShapeEntry | MachineEntry | Removed | Mark | Operatio
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[Entry])
-# Of a snapshot: large enough to be quick, small enough to be nobody's burden.
+# Of a snapshot: large enough to be quick, small enough that one frame takes little time and memory.
 _ENTRIES_PER_FRAME = 1000
 
 

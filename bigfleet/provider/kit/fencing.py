@@ -22,7 +22,7 @@ class Token(NamedTuple):
 UNFENCED = Token()
 
 
-# Marks for machines that nobody has ever seen: kept, but not without end.
+# Marks for machine ids that the provider does not know: kept, but no more than this many.
 _MOST_STRANGERS = 10_000
 
 

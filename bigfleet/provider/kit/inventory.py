@@ -117,7 +117,7 @@ class Inventory:
     ) -> Page:
         """What changed after the cursor `since`, or everything when it is empty or not one of ours.
 
-        Only machines now in `states` (all, when empty) and `owned` by whoever asks, and at most `limit` of them (no
+        Only machines now in `states` (all, when empty) and `owned` by the caller, and at most `limit` of them (no
         cap, when 0): asking again with the page's revision continues where it was cut.
         """
         if limit < 0:

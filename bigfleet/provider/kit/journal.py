@@ -128,7 +128,7 @@ def _scan(path: Path) -> tuple[list[bytes], bytes, int]:
         offset += _FRAME.size + len(payload)
     later = content.find(_FRAME_MAGIC, offset + 1)
     while later >= 0:
-        # What a blob or a label holds cannot pass for a frame: nobody outside knows the salt.
+        # The bytes of a blob or a label cannot pass for a frame: callers do not know the salt.
         if _frame_at(content, later, salt) is not None:
             raise StorageError(f"{path} is damaged at byte {offset}: a good frame follows at byte {later}", _DAMAGED)
         later = content.find(_FRAME_MAGIC, later + 1)

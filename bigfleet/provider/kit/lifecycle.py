@@ -95,7 +95,7 @@ class Lifecycle:
     def resume(self) -> list[MachineRecord]:
         """Go on with what a former life of this provider left in flight; call it once, before anything else.
 
-        Returns the machines that were Configuring although nobody asked for it: they are held (see `release`).
+        Returns the machines that were Configuring although no caller asked for it: they are held (see `release`).
         """
         held = []
         for machine_id in [name for state in TRANSITIONAL for name in sorted(self._inventory.ids(state))]:
@@ -112,7 +112,7 @@ class Lifecycle:
     def release(self, machine_id: str) -> None:
         """From now on the node of a held machine has the Configure time-out to become Ready.
 
-        Nobody asked for this transition, so its duration is not one of the metric's.
+        No caller asked for this transition, so the metric does not count its duration.
         """
         machine = self._inventory.get(machine_id)
         if machine_id in self._waiting and machine_id not in self._in_flight:
@@ -166,7 +166,7 @@ class Lifecycle:
         kind = Kind(flight.kind)
         seconds = flight.deadline - self._wall_clock()
         if not timed:
-            # Time went by while nobody was there to do the work, and nodes must find their way to us again.
+            # Time went by while no provider process ran to do the work, and nodes must be reported to us again.
             seconds = max(seconds, self._timeouts.resumed_seconds)
         # A clock that was set back must not make a time-out of days.
         seconds = min(seconds, self._timeouts.seconds(kind, flight.grace_seconds))

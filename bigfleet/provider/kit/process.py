@@ -109,7 +109,7 @@ class Provider:
 
         `interceptors` see every call whose request could be read.
 
-        `held` is told of machines that are Configuring although nobody has asked for it; `Lifecycle.release` sets
+        `held` is told of machines that are Configuring although no caller asked for it; `Lifecycle.release` sets
         them free.
         """
         try:

@@ -1,4 +1,4 @@
-"""The CapacityProvider service: who may call, what the messages mean, how answers look on the wire."""
+"""The CapacityProvider service: which peers may call, what the messages mean, how answers look on the wire."""
 
 import asyncio
 import time
@@ -105,7 +105,7 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
         return await self._answer(rpc, context, answer)
 
     async def _answer(self, rpc: str, context: Context, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Answer and count. Our own answers count before they are sent: who has one can read it in the metrics."""
+        """Answer and count. Our own answers count before they are sent: a caller finds its answer in the metrics."""
         started = time.perf_counter()
 
         def count(code: str) -> None:

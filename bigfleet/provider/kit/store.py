@@ -143,5 +143,5 @@ class Disk:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(Unstored(self._broken))
-                waiter.exception()  # not everybody waits to the end
+                waiter.exception()  # marks it as read: asyncio would log it if no caller awaits it
         raise StorageError(self._broken, "free the disk and start the provider again: nothing is lost") from error

@@ -39,7 +39,7 @@ EDGES = {
 
 # What brings a Failed machine back (B705, docs/reference/wire.md#behaviour-numbers): the transition that failed, once
 # more, or a step towards nothing.
-# A drain that failed may have left workloads on the host: it is not configured for anybody before it is drained.
+# A drain that failed may have left workloads on the host: it is not configured for any cluster before it is drained.
 # A lost machine (None) has no host any more: its slot can only be filled anew.
 RECOVERY: dict[Kind | None, frozenset[Kind]] = {
     Kind.CREATE: frozenset({Kind.CREATE}),

@@ -1,4 +1,4 @@
-"""What is known of every machine's binding, whoever says so: given to a cluster, joined, in service, leaving. Pure."""
+"""What is known of every machine's binding, from any source: given to a cluster, joined, in service, leaving. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Binding:
 
 
 class ClusterFigures:
-    """What one cluster has in service, in milli-units and nanodollars, and who keeps it waiting."""
+    """What one cluster has in service, in milli-units and nanodollars, and which machines it waits for."""
 
     def __init__(self) -> None:
         self.machines = Watermarks()

@@ -1,4 +1,4 @@
-"""What shards have asked for: calls whose end nobody was told, who commands a machine, in which order. Pure."""
+"""What shards have asked for: calls whose end no shard was told, which shard owns a machine, in which order. Pure."""
 
 from dataclasses import dataclass
 
@@ -80,13 +80,13 @@ class Calls:
         return broken
 
     def resume(self, machine_id: str, state: MachineState, operation: str, now: float) -> None:
-        """A machine that a former life left on its way: nobody has been told how that call ends."""
+        """A machine that a former process left on its way: no shard has been told how that call ends."""
         for kind, through in _THROUGH.items():
             if state is through and operation:
                 self._await(Call(kind, machine_id, "", 0, 0, "", now, operation=operation))
 
     def restore(self, shard: str, machine_id: str, stamp: Stamp) -> None:
-        """A call that a former life has accepted."""
+        """A call that a former process has accepted."""
         self._owners[machine_id] = shard
         key = (shard, machine_id)
         self._marks[key] = max(stamp, self._marks.get(key, stamp))

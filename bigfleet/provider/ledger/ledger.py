@@ -85,7 +85,7 @@ class Ledger(Observer):
             self._cluster(cluster)
 
     def recall(self, inventory: Inventory) -> None:
-        """Begin with what the kit has on disk: after a restart nobody else can say what the former life had bound.
+        """Begin with what the kit has on disk: after a restart nothing else records what the former process had bound.
 
         The kit's memory is taken for the truth here, and held to the clusters' word from their next report on.
         """
@@ -156,7 +156,7 @@ class Ledger(Observer):
         self.write({"event": "ready", "machine": machine_id, "cluster": cluster})
         self._told_early.discard(machine_id)
         first, binding.joined = not binding.joined, True
-        # The machines that a cluster began with replace nobody, and are not too many.
+        # The machines that a cluster began with replace no lost machine, and are not too many.
         if first and not binding.seeded and binding.serves:
             seconds = self._cluster(cluster).arrived(self.now())
             if seconds is not None:

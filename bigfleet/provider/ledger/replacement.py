@@ -2,7 +2,7 @@
 
 from collections import deque
 
-# An arrival that nobody waited for stands for a machine too many as long as BigFleet may keep one: the reclaim hold of
+# An arrival that no loss waited for stands for a machine too many as long as BigFleet may keep one: the reclaim hold of
 # 30 s, a cycle, and the grace of a drain. After that it is either given back or needed, and covers no loss.
 CREDIT_SECONDS = 90.0
 
@@ -11,7 +11,7 @@ class Replacement:
     """Which losses wait for another machine's node.
 
     An arrival answers the oldest loss. One that no loss waits for is a credit, which the next loss uses up: the
-    cluster had a machine too many then, and nobody needs to replace it. If one comes for it all the same, that is timed
+    cluster had a machine too many then, and none needs to replace it. If one comes for it all the same, that is timed
     too, and the cluster has its machine too many again. A drain takes a credit away. A drain without any excuses the
     losses that wait: a machine is given back only when none is missing, so they needed no other.
     """
@@ -25,7 +25,7 @@ class Replacement:
         self.excused = 0
 
     def begin(self) -> None:
-        """What came until now was the fill: it stands in for nobody."""
+        """What came until now was the fill: it replaces no lost machine."""
         self._credits.clear()
         self._covered.clear()
 

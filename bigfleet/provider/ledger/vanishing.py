@@ -8,7 +8,7 @@ EXPLAINED_WITHIN_SECONDS = 30.0
 
 
 class Suspect(NamedTuple):
-    """A Node that has left, and nobody has said why yet."""
+    """A Node that has left, and no cause is known yet."""
 
     machine_id: str
     cluster: str
@@ -26,11 +26,11 @@ class Vanishing:
         self._suspects.setdefault(machine_id, Suspect(machine_id, cluster, now))
 
     def explain(self, machine_id: str) -> None:
-        """The machine was struck, or somebody asked for its Drain."""
+        """The machine was struck, a shard asked for its Drain, or its binding has ended."""
         self._suspects.pop(machine_id, None)
 
     def excuse(self, seconds: float) -> None:
-        """Nobody here listened for so long: an explanation may wait to be heard."""
+        """The ledger looks so many seconds late: an explanation may have come and not been read yet."""
         self._suspects = {
             machine_id: suspect._replace(since=suspect.since + seconds)
             for machine_id, suspect in self._suspects.items()

@@ -25,7 +25,7 @@ Handler = Callable[[Any, Any], Awaitable[Any]]
 
 
 class Watcher(Protocol):
-    """Whom the calls are shown to."""
+    """Receives what `WatchCalls` sees of the calls."""
 
     def asked(self, kind: str, request: Any) -> Call: ...
     def refused(self, call: Call, code: str) -> None: ...
@@ -123,7 +123,7 @@ def _unharmed() -> Iterator[None]:
 
 
 def _is_shard(context: grpc.aio.ServicerContext[Any, Any]) -> bool:
-    """Whether a shard is told, and not somebody who only looks. Plaintext tells nobody apart."""
+    """Whether the caller is a shard, not a tool that only reads. Without TLS all count as shards."""
     identity = peer_identity(context)
     return identity is None or identity.kind == "shard"
 

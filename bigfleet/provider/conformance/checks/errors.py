@@ -93,7 +93,7 @@ async def negative_token(bench: Bench) -> None:
 @check
 async def largest_token(bench: Bench) -> None:
     """The largest epoch and sequence number that the wire can carry are as good as any (B201–215)."""
-    bench.any_shard()  # whoever sends it is fenced off for ever after
+    bench.any_shard()  # the shard that sends this token is fenced off for ever after
     machine_id = await bench.machine(S.IDLE)
     token = Token(bench.fence().token(0, 0).shard_id, _LARGEST, _LARGEST)
     (await bench.client.create(machine_id, token)).accepted()

@@ -64,7 +64,7 @@ async def delete_while_draining(bench: Bench) -> None:
 
 
 async def _refused_on_the_way(bench: Bench, way: _Way) -> None:
-    """The call is refused, and the machine lands as if nobody had called.
+    """The second call is refused, and the machine lands as if there had been none.
 
     A call that is accepted is held against the provider only if the machine must have been on its way: by the ack's own
     word, or because the answer came, more than once, long before an undisturbed machine lands.
@@ -92,7 +92,7 @@ async def _refused_on_the_way(bench: Bench, way: _Way) -> None:
 
 
 async def _shown_seconds(bench: Bench, way: _Way) -> float:
-    """How long, at least, a machine is on its way if nobody disturbs it; 0 if it was not seen there."""
+    """How long, at least, a machine is on its way if no other call disturbs it; 0 if it was not seen there."""
     if way.target is S.CONFIGURED and bench.nodes.ours:
         return math.inf  # until we say that its node is Ready
     machine_id = await bench.machine(way.source)
