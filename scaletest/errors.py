@@ -14,11 +14,30 @@ ScaletestError
 Gate verdicts (1, 5, 6) and Ctrl-C in a run are not exceptions: they are its outcome (scaletest/judge/outcome.py).
 """
 
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """How `scaletest-runner` ends; README.md lists them for people."""
+
+    PASSED = 0
+    GATE_FAILED = 1
+    USAGE = 2
+    NOT_STEADY = 3
+    INSTALL_FAILED = 4
+    UNMEASURED = 5
+    VOID = 6
+    LEFTOVERS = 7
+    CAP_REACHED = 8
+    INTERRUPTED = 130
+
 
 class ScaletestError(Exception):
     """Something a user should read: one sentence, and what to do about it."""
 
-    exit_code = 1
+    # An ExitCode in the runner; the supervisors in pods end with codes of their own.
+    exit_code: ClassVar[int] = int(ExitCode.GATE_FAILED)
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -29,19 +48,19 @@ class ScaletestError(Exception):
 class UsageError(ScaletestError):
     """Bad input; nothing was started."""
 
-    exit_code = 2
+    exit_code = ExitCode.USAGE
 
 
 class NotSteady(ScaletestError):
     """The fleet came up but did not settle."""
 
-    exit_code = 3
+    exit_code = ExitCode.NOT_STEADY
 
 
 class InstallError(ScaletestError):
     """The fleet could not be brought up."""
 
-    exit_code = 4
+    exit_code = ExitCode.INSTALL_FAILED
 
 
 class ToolchainError(InstallError):
@@ -59,16 +78,16 @@ class HelmError(InstallError):
 class Leftovers(ScaletestError):
     """Teardown ended, but something of the run is still there."""
 
-    exit_code = 7
+    exit_code = ExitCode.LEFTOVERS
 
 
 class CapReached(ScaletestError):
     """The run hit its cap on time or cost."""
 
-    exit_code = 8
+    exit_code = ExitCode.CAP_REACHED
 
 
 class Interrupted(ScaletestError):
     """The user pressed Ctrl-C."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED

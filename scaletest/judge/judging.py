@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scaletest.judge import outcome as codes
+from scaletest.errors import ExitCode
 from scaletest.judge.checks import CheckRecord, load_that_did_not_come
 from scaletest.judge.delivery import check_delivery
 from scaletest.judge.gate import GateRecord, Reading, judge
@@ -32,7 +32,7 @@ class Soaked:
 class Failure(NamedTuple):
     """A reason not to pass."""
 
-    exit_code: int
+    exit_code: ExitCode
     sentence: str
     # No strain can cause it.
     certain: bool = False
@@ -50,23 +50,23 @@ class Judgement:
     def failures(self) -> Iterator[Failure]:
         """Every reason not to pass, with its exit code."""
         if missing := load_that_did_not_come(self.checks):
-            yield Failure(codes.VOID, missing)
+            yield Failure(ExitCode.VOID, missing)
         if self.cut_short:
-            yield Failure(codes.VOID if self.strained else codes.GATE_FAILED, self.cut_short)
+            yield Failure(ExitCode.VOID if self.strained else ExitCode.GATE_FAILED, self.cut_short)
         for check in self.checks:
             if check.verdict == "unmeasured":
-                yield Failure(codes.UNMEASURED, f"self-check, {check.title}: {check.reason}")
+                yield Failure(ExitCode.UNMEASURED, f"self-check, {check.title}: {check.reason}")
         for gate in self.gates:
             if gate.verdict == "fail":
                 yield self._failed(gate)
             elif gate.verdict in ("no-data", "saturated"):
-                yield Failure(codes.UNMEASURED, f"{gate.key} is {gate.verdict}: {gate.reason}")
+                yield Failure(ExitCode.UNMEASURED, f"{gate.key} is {gate.verdict}: {gate.reason}")
 
     def _failed(self, gate: GateRecord) -> Failure:
         sentence = f"{gate.key}: {gate.reason} ({gate.component})"
         if gate.strainable and self.strained.at(gate.at):
-            return Failure(codes.VOID, f"{sentence}; but the machine was strained then: {self.strained.reasons[0]}")
-        return Failure(codes.GATE_FAILED, sentence, certain=not gate.strainable)
+            return Failure(ExitCode.VOID, f"{sentence}; but the machine was strained then: {self.strained.reasons[0]}")
+        return Failure(ExitCode.GATE_FAILED, sentence, certain=not gate.strainable)
 
     def outcome(self) -> Outcome:
         ended = Outcome()

@@ -3,31 +3,30 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-PASSED, GATE_FAILED, USAGE, NOT_STEADY, INSTALL_FAILED = 0, 1, 2, 3, 4
-UNMEASURED, VOID, LEFTOVERS, CAP_REACHED, INTERRUPTED = 5, 6, 7, 8, 130
+from scaletest.errors import ExitCode
 
 # When several hold, the first of these is the exit code. A failure that no strain can cause comes before VOID.
 _PRECEDENCE = (
-    INTERRUPTED,
-    CAP_REACHED,
-    USAGE,
-    INSTALL_FAILED,
-    NOT_STEADY,
-    VOID,
-    GATE_FAILED,
-    UNMEASURED,
-    LEFTOVERS,
+    ExitCode.INTERRUPTED,
+    ExitCode.CAP_REACHED,
+    ExitCode.USAGE,
+    ExitCode.INSTALL_FAILED,
+    ExitCode.NOT_STEADY,
+    ExitCode.VOID,
+    ExitCode.GATE_FAILED,
+    ExitCode.UNMEASURED,
+    ExitCode.LEFTOVERS,
 )
 
 Conclusion = Literal["passed", "failed", "unmeasured", "void", "refused", "incomplete"]
 
-_CONCLUSIONS: dict[int, Conclusion] = {
-    PASSED: "passed",
-    GATE_FAILED: "failed",
-    USAGE: "refused",
-    UNMEASURED: "unmeasured",
-    VOID: "void",
-    LEFTOVERS: "failed",
+_CONCLUSIONS: dict[ExitCode, Conclusion] = {
+    ExitCode.PASSED: "passed",
+    ExitCode.GATE_FAILED: "failed",
+    ExitCode.USAGE: "refused",
+    ExitCode.UNMEASURED: "unmeasured",
+    ExitCode.VOID: "void",
+    ExitCode.LEFTOVERS: "failed",
 }
 
 
@@ -35,11 +34,11 @@ _CONCLUSIONS: dict[int, Conclusion] = {
 class Outcome:
     """Failures as (exit code, sentence), in the order in which they were found."""
 
-    failures: list[tuple[int, str]] = field(default_factory=list)
+    failures: list[tuple[ExitCode, str]] = field(default_factory=list)
     # Sentences of gates that failed although no strain can cause that.
     certain: set[str] = field(default_factory=set)
 
-    def add(self, exit_code: int, sentence: str, *, certain: bool = False) -> None:
+    def add(self, exit_code: ExitCode, sentence: str, *, certain: bool = False) -> None:
         self.failures.append((exit_code, sentence))
         if certain:
             self.certain.add(sentence)
@@ -49,10 +48,10 @@ class Outcome:
         return not self.failures
 
     @property
-    def exit_code(self) -> int:
+    def exit_code(self) -> ExitCode:
         codes = {code for code, _ in self.failures}
-        first = next((code for code in _PRECEDENCE if code in codes), max(codes, default=PASSED))
-        return GATE_FAILED if first == VOID and self.certain else first
+        first = next((code for code in _PRECEDENCE if code in codes), max(codes, default=ExitCode.PASSED))
+        return ExitCode.GATE_FAILED if first == ExitCode.VOID and self.certain else first
 
     @property
     def verdict(self) -> Conclusion:

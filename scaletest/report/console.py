@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from scaletest.judge.outcome import LEFTOVERS
+from scaletest.errors import ExitCode
 from scaletest.model.durations import format_duration
 from scaletest.run.journal import Event
 
@@ -75,7 +75,7 @@ def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[b
         steps.append(f"scaletest-runner replay {output}  # look at every series of the run")
     if (Path(output) / "logs").is_dir():
         steps.append(f"{output}/logs has the last words of every container")
-    if any(failure["exitCode"] == LEFTOVERS for failure in summary["failures"]):
+    if any(failure["exitCode"] == ExitCode.LEFTOVERS for failure in summary["failures"]):
         steps.append("scaletest-runner gc  # shows what is left; gc --all removes it")
     for number, step in enumerate(steps):
         yield number == 0, step

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from kubernetes.client.exceptions import ApiException
 
-from scaletest.errors import CapReached, InstallError, Leftovers, ScaletestError
-from scaletest.judge import outcome as codes
+from scaletest.errors import CapReached, ExitCode, InstallError, Leftovers, ScaletestError
 from scaletest.judge.attribution import attribute
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates import gates_for
@@ -119,12 +118,12 @@ class Run:
                 self._fail(error)
             except asyncio.CancelledError:
                 self.interrupt.absorb()
-                self._outcome.add(codes.INTERRUPTED, "interrupted")
+                self._outcome.add(ExitCode.INTERRUPTED, "interrupted")
             except Exception as error:  # not one of our own errors: the evidence and the teardown follow all the same
                 if isinstance(error, TimeoutError) and cap.expired():
                     self._fail(self._cap_reached())
                 else:
-                    self._unexpected(error, codes.UNMEASURED if self._prometheus else codes.INSTALL_FAILED)
+                    self._unexpected(error, ExitCode.UNMEASURED if self._prometheus else ExitCode.INSTALL_FAILED)
             self.interrupt.concluding = True
             await self._conclude(soaked)
         except asyncio.CancelledError:
@@ -177,17 +176,19 @@ class Run:
             async with asyncio.timeout(EVIDENCE_SECONDS):
                 await self._keep_evidence(soaked)
         except TimeoutError:
-            self._outcome.add(codes.UNMEASURED, f"evidence was not complete after {format_duration(EVIDENCE_SECONDS)}")
+            self._outcome.add(
+                ExitCode.UNMEASURED, f"evidence was not complete after {format_duration(EVIDENCE_SECONDS)}"
+            )
         except Exception as error:  # whatever the evidence lacks, the teardown must follow
-            self._unexpected(error, codes.UNMEASURED)
+            self._unexpected(error, ExitCode.UNMEASURED)
         finally:
             self._write_summary()
         if self._options.keep and self._stage.ground and self._stage.ground.alive:
             await self._leave_up()
         else:
             await self._tear_down()
-        if self.interrupt.count and codes.INTERRUPTED not in dict(self._outcome.failures):
-            self._outcome.add(codes.INTERRUPTED, "interrupted while ending")
+        if self.interrupt.count and ExitCode.INTERRUPTED not in dict(self._outcome.failures):
+            self._outcome.add(ExitCode.INTERRUPTED, "interrupted while ending")
         self._write_summary()
 
     async def _keep_evidence(self, soaked: Soaked | None) -> None:
@@ -222,7 +223,9 @@ class Run:
         failures = list(judgement.failures())
         for failure in failures:
             self._outcome.add(failure.exit_code, failure.sentence, certain=failure.certain)
-        about_gates = [one.exit_code for one in failures if one.exit_code in (codes.GATE_FAILED, codes.UNMEASURED)]
+        about_gates = [
+            one.exit_code for one in failures if one.exit_code in (ExitCode.GATE_FAILED, ExitCode.UNMEASURED)
+        ]
         if about_gates:
             broken = await diagnose(prometheus, self._hops) or await attribute(prometheus, gates_for(self._plan))
             if broken:
@@ -240,7 +243,7 @@ class Run:
         try:
             totals = await keep_snapshot(prometheus, self._snapshots_url, ground.private_dir, target)
         except SnapshotFailed as error:
-            self._outcome.add(codes.UNMEASURED, str(error))
+            self._outcome.add(ExitCode.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
         else:
             self._facts.snapshot = totals
@@ -251,7 +254,7 @@ class Run:
         try:
             totals = await keep_ledger(self._ledger_address, ground.private_dir, self._options.output / LEDGER)
         except LedgerFailed as error:
-            self._outcome.add(codes.UNMEASURED, str(error))
+            self._outcome.add(ExitCode.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
         else:
             self._facts.ledger = totals
@@ -278,21 +281,21 @@ class Run:
                 self._fail(error)
 
     async def _force_down(self) -> None:
-        self._outcome.add(codes.INTERRUPTED, "interrupted twice")
+        self._outcome.add(ExitCode.INTERRUPTED, "interrupted twice")
         self._write_summary()
         await self._stage.force_down()
 
     def _fail(self, error: ScaletestError) -> None:
         # What breaks away under an installed fleet is no failed install.
         broke = isinstance(error, InstallError) and self._prometheus is not None
-        self._outcome.add(codes.UNMEASURED if broke else error.exit_code, error.message)
+        self._outcome.add(ExitCode.UNMEASURED if broke else ExitCode(error.exit_code), error.message)
         self._journal.say("failed", error.message, hint=error.hint)
 
     def _cap_reached(self) -> CapReached:
         cap = format_duration(self._options.caps.max_duration_seconds)
         return CapReached(f"the run hit --max-duration {cap}", hint="raise the flag or shorten the profile")
 
-    def _unexpected(self, error: Exception, exit_code: int) -> None:
+    def _unexpected(self, error: Exception, exit_code: ExitCode) -> None:
         sentence = f"unexpected {type(error).__name__}: {error}".splitlines()[0]
         with suppress(OSError):
             (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
@@ -307,14 +310,14 @@ class Run:
     def _write_summary(self) -> None:
         """What cannot be written keeps nothing else from happening."""
         output = self._options.output
-        if self._journal.problem and (codes.UNMEASURED, self._journal.problem) not in self._outcome.failures:
-            self._outcome.add(codes.UNMEASURED, self._journal.problem)
+        if self._journal.problem and (ExitCode.UNMEASURED, self._journal.problem) not in self._outcome.failures:
+            self._outcome.add(ExitCode.UNMEASURED, self._journal.problem)
         try:
             write_json(output / "summary.json", self.summary)
         except OSError as error:
             sentence = f"the summary could not be written: {error.strerror}"
-            if (codes.UNMEASURED, sentence) not in self._outcome.failures:
-                self._outcome.add(codes.UNMEASURED, sentence)
+            if (ExitCode.UNMEASURED, sentence) not in self._outcome.failures:
+                self._outcome.add(ExitCode.UNMEASURED, sentence)
                 self._journal.say(
                     "failed", sentence, hint="the screen shows the verdict; free some space for the next run"
                 )
