@@ -15,7 +15,6 @@ Gate verdicts (1, 5, 6) and Ctrl-C in a run are not exceptions: they are its out
 """
 
 from enum import IntEnum
-from typing import ClassVar
 
 
 class ExitCode(IntEnum):
@@ -37,7 +36,7 @@ class ScaletestError(Exception):
     """Something a user should read: one sentence, and what to do about it."""
 
     # An ExitCode in the runner; the supervisors in pods end with codes of their own.
-    exit_code: ClassVar[int] = int(ExitCode.GATE_FAILED)
+    exit_code: int = ExitCode.GATE_FAILED
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
