@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from bigfleet.core.quantity import parse_milli
 from scaletest.errors import UsageError
 from scaletest.judge.gates import all_gates
+from scaletest.judge.windows import MEANING, soak_window
 from scaletest.model.capacity import Shortage, find_shortage, serves
 from scaletest.model.counting import counted
 from scaletest.model.demand import burst_machines
@@ -111,16 +112,22 @@ def _blind(plan: Plan) -> Iterator[UsageError]:
     """Gates that would end in no-data, because the window brings too few observations."""
     least = plan.profile.slo.min_observations
     told: set[str] = set()
+    soak, window = soak_window(plan, 0, plan.soak_seconds), min(plan.soak_seconds, plan.window_seconds)
     for gate in all_gates(plan):
-        if gate.cause is None or gate.skip or gate.cause in told or (count := plan.expected[gate.cause]) >= least:
+        if gate.cause is None or gate.skip or gate.cause in told:
+            continue
+        seconds = min(window, sum(stretch.seconds for stretch in soak.stretches(gate.window)))
+        count = int(plan.expected[gate.cause] * seconds / window)
+        if count >= least:
             continue
         told.add(gate.cause)
         more = [_MORE[gate.cause]] if gate.cause in _MORE else []
-        if plan.window_seconds >= plan.soak_seconds:
+        if plan.window_seconds >= plan.soak_seconds and seconds == window:
             more.insert(0, "make --duration longer")
+        which = f"the last {format_duration(window)} of the soak" if seconds == window else MEANING[gate.window]
+        bring = "bring" if seconds == window else "brings"
         yield UsageError(
-            f"the last {format_duration(min(plan.soak_seconds, plan.window_seconds))} of the soak bring about "
-            f"{counted(count, gate.cause.removesuffix('s'))}; the gate {gate.key} needs {least}",
+            f"{which} {bring} about {counted(count, gate.cause.removesuffix('s'))}; the gate {gate.key} needs {least}",
             hint=", or ".join(more),
         )
 

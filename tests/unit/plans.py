@@ -11,7 +11,9 @@ LAPTOP = Host(v_cpu=2, memory_gi_b=24)
 
 
 @cache
-def shipped_plan(profile: str, substrate: str = "embedded", soak_seconds: float | None = None) -> Plan:
+def shipped_plan(
+    profile: str, substrate: str = "embedded", soak_seconds: float | None = None, seed: int | None = None
+) -> Plan:
     """What ships under these names, worked out for a small laptop."""
     profile_model, catalog, profile_name = read_profile(profile)
     substrate_model, substrate_name = read_substrate(substrate)
@@ -23,6 +25,7 @@ def shipped_plan(profile: str, substrate: str = "embedded", soak_seconds: float 
         substrate_name,
         this_host=LAPTOP,
         soak_seconds=soak_seconds,
+        seed=seed,
     )
 
 

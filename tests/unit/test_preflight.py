@@ -77,6 +77,19 @@ def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
     refuse_the_impossible(changed(plan, loadProfile=load(plan, churnPerMinute=0, mode="cr")))
 
 
+def test_losses_after_the_shed_say_nothing_about_replacements() -> None:
+    """They need not be replaced, so only those before it are observations of that gate."""
+    plan = smoke_plan(150)
+    until_the_shed = 60
+    enough = 11 / (plan.demand.total_machines * until_the_shed)
+    refuse_the_impossible(changed(plan, 150, shard={"failureRatePerSec": enough}))
+    few = refusal(changed(plan, 150, shard={"failureRatePerSec": enough * 0.8}))
+    assert few.message == (
+        "the soak up to the first step downwards brings about 8 replacements; the gate lossReplacedP99Seconds needs 10"
+    )
+    assert few.hint.startswith("raise shard.failureRatePerSec")
+
+
 OFF = {
     "shardConfigurePhaseP99Seconds": None,
     "bootstrapSuccessRatio": None,

@@ -242,9 +242,14 @@ def test_a_profile_that_gates_materialisation_causes_it_with_room_to_spare(name:
         assert plan.profile.slo.operator_node_state_update_p99_seconds is None
 
 
-def test_dev_50_loses_about_17_machines_a_minute() -> None:
-    plan = shipped_plan("dev-50", "embedded")
-    assert 16 <= plan.demand.total_machines * plan.profile.shard.failure_rate_per_sec * 60 <= 18
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_dev_50_loses_enough_to_be_judged_with_any_seed_and_no_more_than_a_laptop_bears(seed: int) -> None:
+    """Machines by seed: 299 to 1,500. Only losses before the shed have to be replaced."""
+    plan = shipped_plan("dev-50", "embedded", seed=seed)
+    per_second = plan.demand.total_machines * plan.profile.shard.failure_rate_per_sec
+    [shed] = [move.at_seconds for move in plan.moves if not move.up]
+    assert per_second * shed >= 1.5 * plan.profile.slo.min_observations
+    assert per_second < 1
 
 
 @pytest.mark.parametrize("name", VALUES)
