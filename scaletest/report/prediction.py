@@ -29,7 +29,7 @@ def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) ->
         f"reclaims     {_counting(prediction)}",
         f"shortfalls   {prediction.shortfalls_most:,} at most at once during the soak",
         f"at the end   {prediction.pods_bound:,} of {prediction.pods:,} Pods bound; machines: {states}",
-        f"not judged   {', '.join(prediction.left_out)}",
+        f"not judged   {counted(len(prediction.left_out), 'gate')} that only a real run can judge (-o json names them)",
     ]
     if plan.geometry.shards > 1:
         lines.append(f"note         one simulated shard stands for all {plan.geometry.shards}")
