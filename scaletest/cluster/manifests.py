@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.kube import Object, Resource
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
 from scaletest.model.draw import Workload
@@ -15,7 +15,6 @@ GROUP_LABEL = "scaletest.bigfleet/co-location-group"
 INTERRUPTION_PENALTY = "bigfleet.lucy.sh/interruption-penalty"
 RECLAMATION_PENALTY = "bigfleet.lucy.sh/reclamation-penalty"
 
-_GANG_DOMAINS = {"sameRack": RACK_KEY, "sameZone": ZONE_KEY}
 _IMAGE = "pause:3.10"  # never pulled: kwok runs nothing
 
 
@@ -103,7 +102,7 @@ def _affinity(workload: Workload) -> Object:
         affinity["podAffinity"] = {
             "requiredDuringSchedulingIgnoredDuringExecution": [
                 {
-                    "topologyKey": _GANG_DOMAINS[workload.archetype.gang.scope],
+                    "topologyKey": workload.archetype.gang.topology_key,
                     "labelSelector": {"matchLabels": {GROUP_LABEL: workload.group}},
                 }
             ]

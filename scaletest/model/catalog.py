@@ -78,6 +78,11 @@ class Gang(Document):
         return self
 
     @property
+    def topology_key(self) -> str:
+        """The label of which all its Nodes have one value."""
+        return RACK_KEY if self.scope == "sameRack" else ZONE_KEY
+
+    @property
     def largest(self) -> int:
         return self.group_size_range[1]
 

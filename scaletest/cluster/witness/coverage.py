@@ -32,9 +32,9 @@ class Offer:
 
     def __init__(self, workloads: Mapping[str, Workload], clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._needs = {name: PlaceNeed.of(workload) for name, workload in workloads.items()}
+        self.needs = {name: PlaceNeed.of(workload) for name, workload in workloads.items()}
         rules = [rule for workload in workloads.values() if (rule := rule_of(workload))]
-        needs = set(self._needs.values())
+        needs = set(self.needs.values())
         self._keys = sorted({key for need in needs for key, _ in need.allowed} | {rule.key for rule in rules})
         resources = sorted({name for need in needs for name, _ in need.resources})
         # A set of Nodes that some Pods must be on → what such Pods, and those that are more particular, need.
@@ -95,8 +95,8 @@ class Offer:
         self._gone = {name: gone for name, gone in self._gone.items() if gone[0] >= since}
         wanted: Counter[PlaceNeed] = Counter()
         for workload, count in living.items():
-            if workload in self._needs:  # not of a Pod that was made by hand
-                wanted[self._needs[workload]] += count
+            if workload in self.needs:  # not of a Pod that was made by hand
+                wanted[self.needs[workload]] += count
         lacking = dict.fromkeys(self.allocatable, 0)
         for allowed, needs in self._asking.items():
             left = Counter(self._sum(allowed))
@@ -159,7 +159,7 @@ class Lacking:
         self._offer = offer
         self._living = living
         self._clock = clock
-        self._needs = {name: PlaceNeed.of(workload) for name, workload in workloads.items()}
+        self._needs = offer.needs
         self._rules = {name: rule for name, workload in workloads.items() if (rule := rule_of(workload))}
         self._under: dict[DomainRule, list[str]] = defaultdict(list)
         for name, rule in self._rules.items():
@@ -189,12 +189,12 @@ class Lacking:
             self._version = self._offer.version
             self._fitting.clear()
             self._rooms.clear()
-        rules = {rule: self._holds(rule) for name in self._pending if (rule := self._rules.get(name))}
+        rules = {rule for name in self._pending if (rule := self._rules.get(name))}
+        broken = {rule for rule in rules if not self._holds(rule)}
         lacking = [
             name
             for name in self._pending
-            if not self._fits_somewhere(self._needs[name])
-            or ((rule := self._rules.get(name)) is not None and not rules[rule])
+            if not self._fits_somewhere(self._needs[name]) or self._rules.get(name) in broken
         ]
         self._since = {name: self._since.get(name, now) for name in lacking}
 

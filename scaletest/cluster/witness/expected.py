@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.kube import Object
 from scaletest.cluster.manifests import GROUP_LABEL
 from scaletest.cluster.witness.amounts import amounts_of, milli_of
 from scaletest.model.draw import Workload
 
 OWNER = "owner"
-_DOMAINS = {"sameRack": RACK_KEY, "sameZone": ZONE_KEY}
 # Not equal to anything that is expected.
 _UNREADABLE = "unreadable"
 _CACHED = 8192
@@ -49,7 +48,7 @@ def expected_of(workload: Workload) -> dict[str, Hashable]:
         "priority": workload.priority,
         "resources": frozenset(amounts_of(workload.size.resources).items()),
         "requirements": frozenset((key, "In", tuple(sorted(values))) for key, values in needed.items()),
-        "coLocation": (_DOMAINS[gang.scope], frozenset({(GROUP_LABEL, workload.group)}), ()) if gang else None,
+        "coLocation": (gang.topology_key, frozenset({(GROUP_LABEL, workload.group)}), ()) if gang else None,
         "topologySpread": ((spread.topology_key, spread.max_skew, spread.when_unsatisfiable),)
         if spread and workload.has_spread
         else (),

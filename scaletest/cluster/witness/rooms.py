@@ -7,11 +7,10 @@ fails here no scheduler could place; a Pod that waits because others took its ro
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
+from scaletest.cluster.manifests import counted_by_spread
 from scaletest.cluster.witness.amounts import amounts_of
 from scaletest.model.draw import Workload
-
-_GANG_DOMAINS = {"sameRack": RACK_KEY, "sameZone": ZONE_KEY}
 
 # The room for Pods that ask for nothing.
 _ENDLESS = 1_000_000
@@ -79,11 +78,11 @@ def rule_of(workload: Workload) -> DomainRule | None:
     """Of a gang or a hard spread; None for Pods that each go their own way."""
     archetype = workload.archetype
     if archetype.gang:
-        return DomainRule(_GANG_DOMAINS[archetype.gang.scope], PlaceNeed.of(workload))
+        return DomainRule(archetype.gang.topology_key, PlaceNeed.of(workload))
     spread = archetype.spread
     if spread is None or not spread.is_hard or not workload.has_spread:
         return None
-    counted = archetype.name if archetype.is_one_need else workload.name
+    (counted,) = counted_by_spread(workload).values()
     return DomainRule(spread.topology_key, PlaceNeed.of(workload), spread.max_skew, counted)
 
 
