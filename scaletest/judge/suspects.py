@@ -39,3 +39,14 @@ NOT_CARRIED_OUT = Suspect("operator", f"sum({_RECLAIMS})", 0)
 _HELD = "sum by (cluster) (bigfleet_shard_cluster_machines)"
 _IN_SERVICE = 'sum by (cluster) (bigfleet_provider_ledger_bound_machines{edge="highest"})'
 NEVER_NOTICED = Suspect("shard", f"max_over_time(min_over_time(({_HELD} - {_IN_SERVICE})[30s:5s])[{{w}}:5s])", 0)
+# A machine boots for as long as node-creator takes to make its Node. A shard by which machines are Configured sooner
+# than that calls them so before they have joined.
+_BOOT = "bigfleet_scaletest_node_creator_upcoming_to_node_latency_seconds"
+_CONFIGURE = "bigfleet_shard_configure_phase_seconds"
+
+
+def _mean(histogram: str) -> str:
+    return f"(sum({grown(f'{histogram}_sum')}) / sum({grown(f'{histogram}_count')}))"
+
+
+SAID_TOO_EARLY = Suspect("shard", f"{_mean(_BOOT)} - {_mean(_CONFIGURE)}", 0)

@@ -22,6 +22,9 @@ class Metrics(Prometheus):
     async def samples(self, query: str, at: float | None = None) -> list[Sample]:
         return [Sample({"cluster": f"kwok-cluster-{number}"}, self._of(query)) for number in range(2)]
 
+    async def value(self, query: str, at: float | None = None) -> float | None:
+        return self._of(query)
+
     async def growth(self, counter: str, start: float, end: float) -> float | None:
         return self._of(counter)
 
@@ -57,6 +60,12 @@ async def test_a_shed_without_drains_is_the_operators_if_the_shard_asked_for_the
     gate = GATES["shedDrains"]
     assert await blamed(gate, Metrics()) == "shard"
     assert await blamed(gate, Metrics(actions_total=3.0)) == "operator"
+
+
+async def test_a_machine_announced_too_early_is_the_shards_if_its_clock_says_so() -> None:
+    gate = GATES["readyBeforeNode"]
+    assert await blamed(gate, Metrics(ready_before_node_total=2.0)) == "operator"
+    assert await blamed(gate, Metrics(ready_before_node_total=2.0, configure_phase=0.4)) == "shard"
 
 
 async def test_a_bar_that_holds_accuses_no_program() -> None:

@@ -1,13 +1,23 @@
 """Machines: known as they are, replaced when lost, announced, joined before they count, and as many as are needed."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from scaletest.judge.figures import MACHINES_HELD, quantile
 from scaletest.judge.gate import Component, Gate
 from scaletest.judge.measures import Envelope, Promql, SecondsOutside, WorstMember
-from scaletest.judge.suspects import BLOB_SECONDS, CALL_SECONDS, NEVER_ANNOUNCED, NEVER_NOTICED, SUPPLIERS, TOLD_LATE
+from scaletest.judge.suspects import (
+    BLOB_SECONDS,
+    CALL_SECONDS,
+    NEVER_ANNOUNCED,
+    NEVER_NOTICED,
+    SAID_TOO_EARLY,
+    SUPPLIERS,
+    TOLD_LATE,
+)
 from scaletest.judge.witnesses.queries import (
     LEDGER,
+    NEXT_SCRAPE_SECONDS,
     OUTSIDE_SECONDS,
     WAITS_FOR_A_CORE,
     WITNESS,
@@ -30,6 +40,10 @@ _COVERED_SECONDS = 30
 _WAITING_SECONDS = 45
 # More machines than the draw needs, at most: what two losses ripple into, and what a reclaim waits for.
 _HELD_SHARE, _HELD_MORE = 1.05, 2
+# States in which a machine rests: in the others it is for seconds only.
+_AT_REST = 'state=~"Speculative|Idle|Failed"'
+# Machines that rest, more or fewer: those that two cycles move.
+_REST_SLACK = 3
 
 
 def machine_gates(plan: Plan) -> Iterator[Gate]:
@@ -51,6 +65,19 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         meaning="The shard counts more or fewer machines than are in service, or of another shape or price.",
         claim="the shard's inventory, by cluster",
         witness="the provider's ledger: machines whose Node is Ready, with the shapes of the fleet file",
+        strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "freeMachinesAgree",
+        "free machines known wrongly",
+        SecondsOutside((_free_machines(),), expects="nothing"),
+        bound=OUTSIDE_SECONDS,
+        unit="s",
+        component="shard",
+        suspects=(TOLD_LATE,),
+        meaning="The shards together know more or fewer Speculative, Idle or Failed machines than there are.",
+        claim="the shards' inventories, by state",
+        witness="the provider's own count",
         strain=WAITS_FOR_A_CORE,
     )
     yield Gate(
@@ -213,6 +240,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         unit="times",
         component="operator",
         meaning="BigFleet called a machine Ready whose Node had never been (BF-0056).",
+        suspects=(SAID_TOO_EARLY,),
         claim="Configured means joined and Ready",
         witness="the order of the two events in the cluster, per machine",
     )
@@ -254,19 +282,11 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         strain=WAITS_FOR_A_CORE,
         skip=_scarce(plan) or without_pods(plan),
     )
-    level = max(
-        [
-            1.0,
-            plan.profile.load_profile.open_loop_demand_multiplier,
-            *(step.target_multiplier for step in plan.profile.load_profile.demand_steps),
-        ]
-    )
-    unjudged = 0 if plan.moves else sum(plan.demand.burst_machines.values())
     yield Gate(
         "machinesHeld",
         "machines held",
         WorstMember(f"max_over_time({MACHINES_HELD}[{{w}}:5s])", members=()),
-        bound=int(plan.demand.total_machines * level * _HELD_SHARE + _HELD_MORE + unjudged),
+        bound=int(plan.demand.total_machines * _level(plan) * _HELD_SHARE + _HELD_MORE + sum(_unjudged(plan).values())),
         unit="machines",
         component="shard",
         meaning="More machines are in service than the draw needs: an autoscaler that over-buys is wrong too.",
@@ -274,6 +294,50 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         witness="the provider's ledger against the draw",
         window="calm",
     )
+    # Where machines of other shapes are on offer than the demand was drawn for, none of them may fit better.
+    if not plan.catalog.seed_archetypes:
+        yield Gate(
+            "capacityHeld",
+            "capacity held, of what is needed",
+            WorstMember(_capacity_held(plan), members=("resource",)),
+            bound=_HELD_SHARE,
+            unit="share",
+            component="shard",
+            meaning="The machines in service have more of a resource than the draw needs: they are too large.",
+            claim="the engine buys what is needed",
+            witness="allocatable by the provider's ledger, less the two largest machines, against the draw",
+            window="calm",
+        )
+
+
+def _level(plan: Plan) -> float:
+    """The highest demand of the soak, as a multiple of the draw."""
+    load = plan.profile.load_profile
+    return max(1.0, load.open_loop_demand_multiplier, *(step.target_multiplier for step in load.demand_steps))
+
+
+def _unjudged(plan: Plan) -> Mapping[str, int]:
+    """Machines by archetype that bursts need which have no window of their own."""
+    return {} if plan.moves else plan.demand.burst_machines
+
+
+def _capacity_held(plan: Plan) -> str:
+    """By resource, the share of what is needed that is held at most."""
+    needed: Counter[str] = Counter()
+    largest: Counter[str] = Counter()
+    bursts: Counter[str] = Counter()
+    for name, machines in plan.demand.machines.items():
+        room = plan.catalog.by_name[name].machine_allocatable(plan.profile.scale.density)
+        for resource, milli in room.items():
+            needed[resource] += round(machines * _level(plan) * milli)
+            largest[resource] = max(largest[resource], milli)
+            bursts[resource] += _unjudged(plan).get(name, 0) * milli
+    shares = []
+    for resource, milli in sorted((+needed).items()):
+        held = f'sum by (resource) ({LEDGER}bound_allocatable{{edge="highest",resource="{resource}"}})'
+        excused = _HELD_MORE * largest[resource] + bursts[resource]
+        shares.append(f"(1000 * {held} - {excused}) / {milli}")
+    return f"max by (resource) (max_over_time(({' or '.join(shares)})[{{w}}:5s]))"
 
 
 def _agreement(claim: str, witness: str, by: tuple[str, ...], slack: str = "") -> Envelope:
@@ -284,6 +348,19 @@ def _agreement(claim: str, witness: str, by: tuple[str, ...], slack: str = "") -
         highest=f"sum by ({labels}) ({edge_of(witness, 'max', 'highest', behind, LEDGER)})",
         by=by,
         slack=slack,
+    )
+
+
+def _free_machines() -> Envelope:
+    behind, ahead = _MACHINES_BEHIND_SECONDS, NEXT_SCRAPE_SECONDS
+    known = f"bigfleet_provider_machines{{{_AT_REST}}}"
+    lately = f"{known}[{behind + ahead}s] offset -{ahead}s"
+    return Envelope(
+        claim=f"sum by (state) (last_over_time(bigfleet_shard_inventory_machines{{{_AT_REST}}}[9s]))",
+        lowest=f"sum by (state) (min_over_time({lately}))",
+        highest=f"sum by (state) (max_over_time({lately}))",
+        by=("state",),
+        slack=f"{_REST_SLACK} + 0 * sum by (state) ({known})",
     )
 
 

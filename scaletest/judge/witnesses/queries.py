@@ -6,7 +6,7 @@ from scaletest.model.plan import Plan
 WITNESS = "scaletest_witness_"
 LEDGER = "bigfleet_provider_ledger_"
 # An interval, and what a scrape may take.
-_NEXT_SCRAPE_SECONDS = 7
+NEXT_SCRAPE_SECONDS = 7
 # Two scrapes: a moment that two clocks see apart is no finding.
 OUTSIDE_SECONDS = 10
 
@@ -24,7 +24,7 @@ def worst_age(metric: str) -> str:
 
 def edge_of(metric: str, extreme: str, edge: str, seconds: int, prefix: str = WITNESS) -> str:
     """Of the last so many seconds, and of the next scrape: a claim may have been scraped after its witness."""
-    window = f"[{seconds + _NEXT_SCRAPE_SECONDS}s] offset -{_NEXT_SCRAPE_SECONDS}s"
+    window = f"[{seconds + NEXT_SCRAPE_SECONDS}s] offset -{NEXT_SCRAPE_SECONDS}s"
     return f'{extreme}_over_time({prefix}{metric}{{edge="{edge}"}}{window})'
 
 

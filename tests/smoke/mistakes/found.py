@@ -73,6 +73,33 @@ self._provider.configure(
         gates="shapesAnnounced",
     ),
     mistaken(
+        "the shard takes the start of a Configure for its end",
+        "shard",
+        Mistake(
+            "shard/convert.py",
+            "        state = MachineState(message.state)\n",
+            """\
+        state = MachineState(message.state)
+        if state is MachineState.CONFIGURING:
+            state = MachineState.CONFIGURED
+""",
+        ),
+        gates="readyBeforeNode machinesAgree",
+    ),
+    mistaken(
+        "the shard does not see half of what it could buy",
+        "shard",
+        Mistake(
+            "shard/reconcile.py",
+            "            if self._may_be_stale(machine.id, machine.state):\n",
+            f"""\
+            unseen = machine.state is MachineState.SPECULATIVE and {one_in(2, "machine.id")}
+            if unseen or self._may_be_stale(machine.id, machine.state):
+""",
+        ),
+        gates="freeMachinesAgree",
+    ),
+    mistaken(
         "every machine is held although none was refused",
         "shard",
         Mistake("shard/holds.py", "        return hold is not None and ", "        return hold is None or "),
