@@ -95,7 +95,7 @@ score: tools kernels ## Put each mistake of the catalogue into BigFleet and see 
 	@$(BIN)/python -m tests.smoke.score $(ONLY)
 
 golden: $(READY) ## Store what the chart renders now, and the generated part of its schema
-	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/test_chart_golden.py tests/unit/test_chart_schema.py -k "stored or current"
+	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/chart/test_golden.py tests/unit/chart/test_schema.py -k "stored or current"
 
 lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \

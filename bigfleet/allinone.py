@@ -16,9 +16,9 @@ import aiohttp
 import msgspec
 import structlog
 
-from bigfleet import childprocess, daemon
-from bigfleet.files import held, write_file
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process import childprocess, daemon
+from bigfleet.process.files import held, write_file
+from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security.authority import CA_KEY, LEAF_LIFETIME, Authority
 from bigfleet.security.identity import Identity, InvalidIdentity
 
@@ -159,7 +159,7 @@ async def serve(options: AllInOneOptions) -> None:
 def check_places(options: AllInOneOptions) -> None:
     """Check fleet file and ports before anything starts: another run's coordinator would answer as if it were ours."""
     if options.fleet:
-        from bigfleet.provider.seed import read_fleet
+        from bigfleet.provider.fake.fleet_file import read_fleet
 
         read_fleet(options.fleet)
     for what, port in options.listeners.items():

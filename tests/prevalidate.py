@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from scaletest.errors import ScaletestError
 from scaletest.host.machine import this_machine
+from scaletest.model.files.reading import read_profile, read_substrate, shipped
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.reading import read_profile, read_substrate, shipped
-from scaletest.run.preflight import refusals_of
-from scaletest.run.simulate import simulate
+from scaletest.run.offline.simulate import simulate
+from scaletest.run.steps.preflight import refusals_of
 
 # The ladder is planned on the hosts that it was published for, the small profiles also where people start with them.
 _LADDER = "example-fat-host"
@@ -84,7 +84,9 @@ def preflight() -> Iterator[Check]:
 
 def closed_loop() -> Iterator[Check]:
     yield from checks_of(scenario_check, "bigfleet.sim.cli", "verify")
-    yield _command("the closed loop stands still, old bugs show", "pytest", "-q", "tests/unit/test_sim_closed_loop.py")
+    yield _command(
+        "the closed loop stands still, old bugs show", "pytest", "-q", "tests/unit/bigfleet/sim/test_closed_loop.py"
+    )
     yield _command(f"soak of {_SOAK_CYCLES} cycles leaks nothing", "bigfleet.sim.cli", "soak", "--cycles", _SOAK_CYCLES)
     for profile in _SIMULATED:
         try:

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from bigfleet import childprocess, parentdeath
 from bigfleet.coordinator import keeper
 from bigfleet.coordinator.etcd import SERVER_NAME, Member
+from bigfleet.process import childprocess, parentdeath
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY, IdentityFiles
 
 CLUSTER_TOKEN = "bigfleet-coordinator"

@@ -10,7 +10,6 @@ import grpc
 import structlog
 from prometheus_client import CollectorRegistry
 
-from bigfleet import daemon
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.health import Health
@@ -21,8 +20,9 @@ from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
-from bigfleet.files import held
-from bigfleet.malformed import RefuseMalformed
+from bigfleet.process import daemon
+from bigfleet.process.files import held
+from bigfleet.rpc.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles

@@ -22,7 +22,7 @@ from bigfleet.coordinator.snapshots import chunks, meta_of
 from bigfleet.coordinator.store import Deposed, DomainTaken, Provider, UnknownProvider, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.core.labels import check_label_key, check_label_value
-from bigfleet.leaderclient import LEADER_HEADER, NOT_LEADER
+from bigfleet.rpc.leaderclient import LEADER_HEADER, NOT_LEADER
 from bigfleet.security import require
 
 Context = grpc.aio.ServicerContext[Any, Any]

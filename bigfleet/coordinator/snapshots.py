@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, MemberStatus
-from bigfleet.files import write_file
+from bigfleet.process.files import write_file
 
 STATE_FILE = "state.db"
 META_FILE = "meta.json"

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bigfleet.commandline import Parser, end
 from bigfleet.ctl.flags import add_flags
+from bigfleet.process.commandline import Parser, end
 
 if TYPE_CHECKING:
     from bigfleet.ctl.output import Listing
@@ -89,7 +89,7 @@ def _parser() -> Parser:
     resources = get.add_subparsers(required=True, metavar="RESOURCE")
     for name, (function, text) in _LISTINGS.items():
         for where, called in ((commands, f"list-{name}"), (resources, name)):
-            sub = listed(add(where, called, ("fleet", function), text))
+            sub = listed(add(where, called, ("records", function), text))
             if name == "shard-reports":
                 sub.add_argument("--shard", help="only this one's")
     for where in (commands, resources):
@@ -104,24 +104,24 @@ def _parser() -> Parser:
     sub.add_argument("--all", action="store_true", help="also those that are satisfied")
     _add_inspection(sub)
 
-    sub = add(commands, "assign-domain", ("fleet", "assign"), "give a topology domain to a shard")
+    sub = add(commands, "assign-domain", ("records", "assign"), "give a topology domain to a shard")
     _add_domain(sub)
     sub.add_argument("--shard", required=True)
-    _add_domain(add(commands, "unassign-domain", ("fleet", "unassign"), "take a topology domain from its shard"))
-    sub = add(commands, "remove-shard", ("fleet", "remove"), "forget a shard that is no more, and all its domains")
+    _add_domain(add(commands, "unassign-domain", ("records", "unassign"), "take a topology domain from its shard"))
+    sub = add(commands, "remove-shard", ("records", "remove"), "forget a shard that is no more, and all its domains")
     sub.add_argument("--shard", required=True)
     sub.add_argument("--force", action="store_true", help="also one that still reports, and so comes back")
 
-    sub = add(commands, "set-quota", ("fleet", "set_quota"), "say how many slots of a provider a shard may use")
+    sub = add(commands, "set-quota", ("records", "set_quota"), "say how many slots of a provider a shard may use")
     sub.add_argument("--provider", required=True)
     sub.add_argument("--region", required=True)
     sub.add_argument("--shard", required=True)
     sub.add_argument("--slots", type=int, required=True, help="0 takes its slice away")
-    sub = add(commands, "set-provider", ("fleet", "set_provider"), "register a capacity provider, or its new address")
+    sub = add(commands, "set-provider", ("records", "set_provider"), "register a capacity provider, or its new address")
     sub.add_argument("--name", required=True)
     sub.add_argument("--address", required=True, metavar="HOST:PORT")
     sub.add_argument("--region", required=True)
-    add(commands, "remove-provider", ("fleet", "remove_provider"), "forget a capacity provider").add_argument(
+    add(commands, "remove-provider", ("records", "remove_provider"), "forget a capacity provider").add_argument(
         "--name", required=True
     )
 

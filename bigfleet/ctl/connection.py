@@ -14,7 +14,7 @@ import grpc
 
 from bigfleet.ctl.errors import CtlError, UsageError, from_coordinators, from_rpc
 from bigfleet.ctl.flags import DEFAULT_COORDINATOR
-from bigfleet.leaderclient import CoordinatorError, LeaderClient, NoLeader
+from bigfleet.rpc.leaderclient import CoordinatorError, LeaderClient, NoLeader
 from bigfleet.security.credentials import channel
 from bigfleet.security.files import IdentityFiles, IdentityPaths
 

@@ -6,8 +6,8 @@ CtlError              exit code 1
 
 import grpc
 
-from bigfleet.leaderclient import CoordinatorError, NoLeader, Unclear
-from bigfleet.reach import tls_hint
+from bigfleet.rpc.leaderclient import CoordinatorError, NoLeader, Unclear
+from bigfleet.rpc.reach import tls_hint
 
 
 class CtlError(Exception):

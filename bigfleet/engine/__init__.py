@@ -1,5 +1,6 @@
 """The decision engine: pure, deterministic, no I/O and no clock of its own."""
 
+from bigfleet.engine.columns.fleet import Fleet
 from bigfleet.engine.decisions import (
     Action,
     ActionKind,
@@ -11,7 +12,6 @@ from bigfleet.engine.decisions import (
     UnmetReason,
 )
 from bigfleet.engine.engine import Engine
-from bigfleet.engine.fleet import Fleet
 
 __all__ = [
     "Action",

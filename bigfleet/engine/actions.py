@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.core.victims import LONGEST_GRACE_SECONDS, drain_grace_seconds, priority_gap
-from bigfleet.engine.acquisition import Short
+from bigfleet.engine.columns.fleet import Fleet
+from bigfleet.engine.columns.growing import Ints
 from bigfleet.engine.decisions import Action, ActionKind
-from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.growing import Ints
 from bigfleet.engine.lazy import Lazy
-from bigfleet.engine.preemption import Preemption
-from bigfleet.engine.shrinking import Reclaims
+from bigfleet.engine.phases.acquisition import Short
+from bigfleet.engine.phases.preemption import Preemption
+from bigfleet.engine.phases.shrinking import Reclaims
 
 Starts = NDArray[np.uint32]
 

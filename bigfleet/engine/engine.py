@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from bigfleet.engine.acquisition import Short, acquire
 from bigfleet.engine.actions import actions
-from bigfleet.engine.credit import Credits
+from bigfleet.engine.columns.fleet import Fleet
 from bigfleet.engine.decisions import Decisions, EngineOptions
-from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.kernels import kernels
-from bigfleet.engine.ledger import ShortfallLedger
-from bigfleet.engine.parking import Parking
-from bigfleet.engine.preemption import Preemption, preempt
+from bigfleet.engine.phases.acquisition import Short, acquire
+from bigfleet.engine.phases.credit import Credits
+from bigfleet.engine.phases.parking import Parking
+from bigfleet.engine.phases.preemption import Preemption, preempt
+from bigfleet.engine.phases.shortfalls import ShortfallLedger
+from bigfleet.engine.phases.shrinking import Reclaims, Releases, Shrinking
 from bigfleet.engine.reports import Hints, Views
-from bigfleet.engine.shrinking import Reclaims, Releases, Shrinking
 
 
 def _no_lap(_phase: str) -> None:

@@ -7,14 +7,14 @@ import numpy as np
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY
 from bigfleet.core.vectors import Vector
-from bigfleet.engine.acquisition import Short
-from bigfleet.engine.credit import Credited, Credits
+from bigfleet.engine.columns.fleet import IDLE, SPECULATIVE, Fleet
+from bigfleet.engine.columns.growing import Ints, Longs
 from bigfleet.engine.decisions import CapacityHint, NeedView, UnmetReason
-from bigfleet.engine.fleet import IDLE, SPECULATIVE, Fleet
-from bigfleet.engine.growing import Ints, Longs
 from bigfleet.engine.lazy import Lazy
-from bigfleet.engine.parking import Parking
-from bigfleet.engine.preemption import Preemption
+from bigfleet.engine.phases.acquisition import Short
+from bigfleet.engine.phases.credit import Credited, Credits
+from bigfleet.engine.phases.parking import Parking
+from bigfleet.engine.phases.preemption import Preemption
 
 
 class Views:

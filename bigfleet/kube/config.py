@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from bigfleet.files import write_file
 from bigfleet.kube.errors import KubeConfigError
+from bigfleet.process.files import write_file
 
 _FOREIGN_LOGINS = ("exec", "auth-provider", "username")
 

@@ -2,8 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from bigfleet.daemon import exponential_buckets
 from bigfleet.operator.sent import SentRollups
+from bigfleet.process.daemon import exponential_buckets
 
 ROLLUP_PHASES = ("list", "build", "enqueue")
 NODE_PHASES = ("Provisioning", "Launched", "Registered", "Ready", "Draining", "Drained", "Failed")

@@ -6,7 +6,6 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1.shard_pb2 import BootstrapRequest, OperatorMessage, ReclaimInstruction
-from bigfleet.daemon import serve_metrics, watch_loop_lag
 from bigfleet.kube import KubeClient, KubeConfig, KubeError, TypedInformer
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.operator.acknowledge import Acknowledger
@@ -19,6 +18,7 @@ from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import Outbox
 from bigfleet.operator.requests import CapacityRequest, Requests
 from bigfleet.operator.session import Handlers, Session
+from bigfleet.process.daemon import serve_metrics, watch_loop_lag
 from bigfleet.security.renewal import keep_renewed
 
 _LOAD_RETRY_SECONDS = 1.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from bigfleet.daemon import serve_metrics, watch_loop_lag
 from bigfleet.kube import KubeClient, KubeConfig
 from bigfleet.podcontroller.controller import PodController
 from bigfleet.podcontroller.penalties import load_defaults
+from bigfleet.process.daemon import serve_metrics, watch_loop_lag
 
 
 @dataclass(frozen=True)

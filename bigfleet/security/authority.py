@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from bigfleet.files import write_file
+from bigfleet.process.files import write_file
 from bigfleet.security.certificates import CertificateAuthority, KeyPair, Subject
 from bigfleet.security.files import CA_CERTIFICATE, IdentityFiles
 from bigfleet.security.identity import Identity

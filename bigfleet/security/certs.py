@@ -10,7 +10,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from bigfleet.commandline import Parser, is_of_output
+from bigfleet.process.commandline import Parser, is_of_output
 from bigfleet.security.authority import CA_KEY, Authority
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, IdentityFiles
 from bigfleet.security.identity import Identity, InvalidIdentity, identity_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from bigfleet.files import write_file
+from bigfleet.process.files import write_file
 from bigfleet.security.identity import Identity, InvalidIdentity, identity_of
 
 CERTIFICATE = "tls.crt"

@@ -14,11 +14,11 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 
-from bigfleet import daemon
 from bigfleet.kube import KubeClient, KubeConfig, KubeError, NotFound
 from bigfleet.kube.resources import PODS, TOKEN_REVIEWS
+from bigfleet.process import daemon
 from bigfleet.security.authority import LEAF_LIFETIME, Authority, BadRequest
-from bigfleet.security.enrolment import AUDIENCE, ENROL_PATH, ISSUER_NAME, NotYet, Refused, bound_pod, host_names
+from bigfleet.security.entitlement import AUDIENCE, ENROL_PATH, ISSUER_NAME, NotYet, Refused, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
 
 _MAX_BODY_BYTES = 64 * 1024

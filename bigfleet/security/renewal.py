@@ -67,7 +67,7 @@ async def keep_renewed(
     tls_dir: Path, renewal: Renewal, registry: CollectorRegistry, now: Callable[[], datetime] = _now
 ) -> None:
     """Renew what lies in `tls_dir` for ever."""
-    from bigfleet.security.enroll import EnrollOptions, EnrolmentFailed, enroll
+    from bigfleet.security.enrol_pod import EnrollOptions, EnrolmentFailed, enroll
 
     if not renewal.issuer_addr or not renewal.token_file:
         raise ValueError("there is no issuer to renew a certificate")

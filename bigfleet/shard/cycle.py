@@ -10,19 +10,19 @@ from dataclasses import dataclass
 
 import structlog
 
-from bigfleet import memory
 from bigfleet.engine import Action, Decisions, Engine
-from bigfleet.shard.audit import AuditLog
-from bigfleet.shard.execute import Disposal, Executor
-from bigfleet.shard.holds import Holds
-from bigfleet.shard.inventory import Inventory
-from bigfleet.shard.machines import Disguises
+from bigfleet.process import memory
+from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.inventory.machines import Disguises
 from bigfleet.shard.metrics import PHASES, ShardMetrics
-from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.providerclient import ProviderError
-from bigfleet.shard.reconcile import Reconciler
-from bigfleet.shard.sessions import Sessions
+from bigfleet.shard.provider.audit import AuditLog
+from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.client import ProviderError
+from bigfleet.shard.provider.execute import Disposal, Executor
+from bigfleet.shard.provider.reconcile import Reconciler
+from bigfleet.shard.sessions.needs import NeedsTable
+from bigfleet.shard.sessions.sessions import Sessions
 
 log = structlog.get_logger()
 

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.core.priority import OTHER, PRIORITY_CLASSES, priority_class
-from bigfleet.daemon import exponential_buckets
 from bigfleet.engine import ActionKind, Shortfall
-from bigfleet.shard.claims import ClusterClaims
-from bigfleet.shard.inventory import Kind
+from bigfleet.process.daemon import exponential_buckets
+from bigfleet.shard.inventory.claims import ClusterClaims
+from bigfleet.shard.inventory.inventory import Kind
 
 _FINE = math.sqrt(2)
 _CYCLE_BUCKETS = exponential_buckets(0.001, _FINE, 36)  # up to 185 s

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.engine.names import Names
-from bigfleet.engine.texts import Texts
+from bigfleet.engine.columns.names import Names
+from bigfleet.engine.columns.texts import Texts
 
 
 @dataclass(frozen=True)

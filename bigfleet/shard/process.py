@@ -10,31 +10,31 @@ import grpc
 import structlog
 from prometheus_client import CollectorRegistry
 
-from bigfleet import daemon
 from bigfleet.api.v1alpha1 import shardread_pb2_grpc
 from bigfleet.core.machines import Machine
 from bigfleet.engine import Engine, EngineOptions
-from bigfleet.files import held
-from bigfleet.malformed import RefuseMalformed
+from bigfleet.process import daemon
+from bigfleet.process.files import held
+from bigfleet.rpc.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.renewal import keep_renewed
-from bigfleet.shard.audit import AuditLog
-from bigfleet.shard.coordclient import CoordinatorClient, Instructions
 from bigfleet.shard.cycle import Cycles, Wake
-from bigfleet.shard.domains import Domains
-from bigfleet.shard.epoch import Fence, next_epoch
-from bigfleet.shard.execute import Executor
-from bigfleet.shard.frames import session_handler
-from bigfleet.shard.holds import Holds
-from bigfleet.shard.inventory import Inventory, Observer
+from bigfleet.shard.inventory.inventory import Inventory, Observer
 from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.providerclient import ProviderClient
+from bigfleet.shard.provider.audit import AuditLog
+from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.client import ProviderClient
+from bigfleet.shard.provider.domains import Domains
+from bigfleet.shard.provider.epoch import Fence, next_epoch
+from bigfleet.shard.provider.execute import Executor
+from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.read import ShardRead
-from bigfleet.shard.reconcile import Reconciler
-from bigfleet.shard.sessions import Sessions
+from bigfleet.shard.reports import CoordinatorClient, Instructions
+from bigfleet.shard.sessions.frames import session_handler
+from bigfleet.shard.sessions.needs import NeedsTable
+from bigfleet.shard.sessions.sessions import Sessions
 
 log = structlog.get_logger()
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bigfleet.commandline import Parser, end
-from bigfleet.sim.coded import CODED
+from bigfleet.process.commandline import Parser, end
 from bigfleet.sim.play import Played, descriptions, is_file, play
-from bigfleet.sim.reading import SHIPPED, ScenarioError
 from bigfleet.sim.report import check_lines, report_lines
+from bigfleet.sim.scenario.coded import CODED
+from bigfleet.sim.scenario.reading import SHIPPED, ScenarioError
 
 # Traces that a run must repeat byte by byte.
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "sim"

@@ -5,8 +5,8 @@ from html import escape
 from itertools import pairwise
 from textwrap import wrap
 
-from bigfleet.sim.recorder import Sample
 from bigfleet.sim.report import Report
+from bigfleet.sim.world.recorder import Sample
 
 _WIDTH, _LEFT, _RIGHT = 960, 76, 24
 _PANEL, _GAP, _FOOT = 150, 58, 44

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bigfleet.engine import Action, ActionKind, Decisions
-from bigfleet.sim.building import build
 from bigfleet.sim.checks import Check
-from bigfleet.sim.coded import CODED
-from bigfleet.sim.reading import SHIPPED, ScenarioError, read_scenario, shipped_names
 from bigfleet.sim.report import Report, report_of
-from bigfleet.sim.scenario import Expectations, Scenario
-from bigfleet.sim.simulation import Simulation
-from bigfleet.sim.trace import Trace
-from bigfleet.sim.troubles import Fault, Window
+from bigfleet.sim.scenario.building import build
+from bigfleet.sim.scenario.coded import CODED
+from bigfleet.sim.scenario.reading import SHIPPED, ScenarioError, read_scenario, shipped_names
+from bigfleet.sim.scenario.scenario import Expectations, Scenario
+from bigfleet.sim.scenario.trace import Trace
+from bigfleet.sim.scenario.troubles import Fault, Window
+from bigfleet.sim.world.simulation import Simulation
 
 # Hears how far a run is: (virtual seconds done, in all).
 Progress = Callable[[float, float], None]

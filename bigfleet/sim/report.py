@@ -9,9 +9,9 @@ from pydantic.alias_generators import to_camel
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import ActionKind
 from bigfleet.sim.checks import Check
-from bigfleet.sim.recorder import CycleFigures, Sample
-from bigfleet.sim.shard import state_counts
-from bigfleet.sim.simulation import Simulation
+from bigfleet.sim.world.recorder import CycleFigures, Sample
+from bigfleet.sim.world.shard import state_counts
+from bigfleet.sim.world.simulation import Simulation
 
 _MARKS = {True: "✓", False: "✗"}
 

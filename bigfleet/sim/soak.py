@@ -9,13 +9,13 @@ from bigfleet.core import penalty
 from bigfleet.core.machines import TRANSITIONAL, CapacityType, Machine, MachineState
 from bigfleet.core.requirements import RACK_KEY, Operator, Profile, Requirement
 from bigfleet.engine import Action, ActionKind, Decisions
-from bigfleet.provider.latency import Latency
-from bigfleet.sim import faults
-from bigfleet.sim.pods import PodClass
-from bigfleet.sim.provider import ProviderModel
-from bigfleet.sim.shard import ShardModel
-from bigfleet.sim.simulation import Model, Simulation
-from bigfleet.sim.timeline import Rank
+from bigfleet.provider.fake.latency import Latency
+from bigfleet.scheduling.pods import PodClass
+from bigfleet.sim.world import faults
+from bigfleet.sim.world.provider import ProviderModel
+from bigfleet.sim.world.shard import ShardModel
+from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.timeline import Rank
 
 _CYCLE_SECONDS = 10.0
 _CLUSTERS = 50

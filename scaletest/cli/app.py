@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import typer
 
-from bigfleet.commandline import end
+from bigfleet.process.commandline import end
 from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
 from scaletest.cli.evidence import check, replay
 from scaletest.cli.host import host_app

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scaletest.errors import UsageError
-from scaletest.model.problems import either
-from scaletest.run.guard import DEFAULT_CAPS, DEFAULT_MAX_COST_USD, DEFAULT_MAX_DURATION, Caps
+from scaletest.model.files.problems import either
+from scaletest.run.steps.guard import DEFAULT_CAPS, DEFAULT_MAX_COST_USD, DEFAULT_MAX_DURATION, Caps
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
@@ -85,8 +85,8 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a
 def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> "Plan":
     """The plan that the flags ask for."""
     from scaletest.host.machine import this_machine
+    from scaletest.model.files.reading import read_profile, read_substrate
     from scaletest.model.plan import make_plan
-    from scaletest.model.reading import read_profile, read_substrate
 
     profile_model, catalog, profile_name = read_profile(profile)
     substrate_model, substrate_name = read_substrate(substrate)
@@ -114,7 +114,7 @@ def read_caps(max_duration: str, max_cost_usd: float | None) -> Caps:
 
 
 def read_duration(flag: str, text: str) -> float:
-    from scaletest.model.durations import parse_duration
+    from scaletest.model.documents.durations import parse_duration
 
     try:
         return parse_duration(text)

@@ -21,7 +21,7 @@ def validate(
 
     Profiles (with their catalogs), substrates and catalogs; each problem has its file, line and column.
     """
-    from scaletest.model.reading import check_document
+    from scaletest.model.files.reading import check_document
 
     wrong: list[UsageError] = []
     for file in files:
@@ -41,9 +41,9 @@ def show_schema(kind: Annotated[str, typer.Argument(metavar="|".join(_KINDS), he
 
     Every field, what it means and what is allowed, for people and for editors.
     """
-    from scaletest.model.problems import did_you_mean, shown
-    from scaletest.model.reading import MODELS
-    from scaletest.model.schema import json_schema
+    from scaletest.model.files.problems import did_you_mean, shown
+    from scaletest.model.files.reading import MODELS
+    from scaletest.model.files.schema import json_schema
 
     if kind not in _KINDS:
         near = did_you_mean(kind, _KINDS)
@@ -62,8 +62,8 @@ def list_profiles(output: OutputOption = "text") -> None:
 
     How large each is, how long it soaks, what it is for.
     """
-    from scaletest.model.durations import format_duration
-    from scaletest.model.reading import read_profile
+    from scaletest.model.documents.durations import format_duration
+    from scaletest.model.files.reading import read_profile
 
     def entry(file: str) -> dict[str, Any]:
         profile, _, _ = read_profile(file)
@@ -86,7 +86,7 @@ def list_substrates(output: OutputOption = "text") -> None:
 
     What a host is, what fits on it, what it costs.
     """
-    from scaletest.model.reading import read_substrate
+    from scaletest.model.files.reading import read_substrate
 
     def entry(file: str) -> dict[str, Any]:
         substrate, _ = read_substrate(file)
@@ -116,7 +116,7 @@ def list_substrates(output: OutputOption = "text") -> None:
 
 def _entries(what: str, entry: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """What is to be said about each file that ships; of one that cannot be used, its problems."""
-    from scaletest.model.reading import InvalidDocument, shipped
+    from scaletest.model.files.reading import InvalidDocument, shipped
 
     entries: list[dict[str, Any]] = []
     for path in shipped(what):

@@ -21,7 +21,7 @@ def check(results: ResultsArgument, output: OutputOption = "text") -> None:
 
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.recheck import recheck_document, recheck_lines
-    from scaletest.run.recheck import Evidence, Recheck, recheck
+    from scaletest.run.offline.recheck import Evidence, Recheck, recheck
 
     evidence = Evidence.read(results)
 
@@ -49,7 +49,7 @@ def replay(
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.recheck import replay_lines
-    from scaletest.run.replaying import serve_snapshot, snapshot_of
+    from scaletest.run.offline.replay import serve_snapshot, snapshot_of
 
     snapshot_of(results)
 

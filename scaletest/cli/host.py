@@ -10,7 +10,7 @@ from scaletest.cli.showing import age, table
 
 if TYPE_CHECKING:
     from scaletest.host.registry import Host
-    from scaletest.run.status import Standing
+    from scaletest.run.fleet.status import Standing
 
 host_app = typer.Typer(
     help="A real control plane on this machine.\n\nPods are local processes; no Docker, no root.", no_args_is_help=True
@@ -55,7 +55,7 @@ def host_status(output: OutputOption = "text") -> None:
 
     standing: list[Standing] = []
     if up := [host for host in find_hosts() if host.is_up]:
-        from scaletest.run.status import look_at_hosts
+        from scaletest.run.fleet.status import look_at_hosts
 
         standing = asyncio.run(look_at_hosts(up))
     if output == "json":
@@ -79,7 +79,7 @@ def host_kubeconfig(
     import asyncio
 
     from scaletest.host.registry import choose, find_hosts
-    from scaletest.run.status import cluster_kubeconfig, look_at_hosts
+    from scaletest.run.fleet.status import cluster_kubeconfig, look_at_hosts
 
     host = choose([host for host in find_hosts() if host.is_up], host_id, hint=_UP)
     if cluster is None:

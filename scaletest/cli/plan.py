@@ -51,7 +51,7 @@ def show_plan(
     import yaml
 
     from scaletest.report.plan import full_plan_lines, plan_document
-    from scaletest.run.preflight import refusals_of_run
+    from scaletest.run.steps.preflight import refusals_of_run
 
     plan = read_plan(profile, substrate, duration, seed)
     caps = read_caps(max_duration, max_cost_usd)
@@ -67,6 +67,6 @@ def show_plan(
 
 def conclude(plan: "Plan", refusals: Sequence[UsageError]) -> None:
     """After a plan was shown: it says why a run would be refused; what to do about it belongs beside the exit code."""
-    from scaletest.run.preflight import refuse
+    from scaletest.run.steps.preflight import refuse
 
     refuse(refusals, f"{plan.profile_name} on {plan.substrate_name} would be refused")

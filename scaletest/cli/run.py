@@ -1,17 +1,13 @@
 """A run: the command without a name."""
 
-import os
-import re
-import secrets
 import sys
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bigfleet.commandline import show_version
+from bigfleet.process.commandline import show_version
 from scaletest.cli.arguments import (
     DurationOption,
     MaxCostOption,
@@ -26,7 +22,9 @@ from scaletest.cli.arguments import (
     read_caps,
     read_plan,
 )
+from scaletest.cli.asking import ask_before_spending, show_before_starting
 from scaletest.cli.plan import conclude
+from scaletest.cli.results_folder import make_results_folder, refuse_results_folder
 from scaletest.cli.showing import from_here
 from scaletest.cli.target import (
     ContextOption,
@@ -40,15 +38,11 @@ from scaletest.cli.target import (
 from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import UsageError
 from scaletest.model.names import NAMESPACE
-from scaletest.run.guard import Caps
+from scaletest.project import CHART
+from scaletest.run.steps.guard import Caps
 
 if TYPE_CHECKING:
     from scaletest.model.plan import Plan
-
-PROJECT = Path(__file__).resolve().parents[2]
-CHART = PROJECT / "chart"
-# What a run writes into its folder, and would write over.
-_EVIDENCE = ("summary.json", "events.jsonl", "plan.json", "rendered-values.yaml", "report.html", "junit.xml", "logs")
 
 
 def _show_version(asked: bool) -> None:
@@ -100,8 +94,8 @@ def run(
 
     from scaletest.report.dashboard import with_dashboard
     from scaletest.report.plan import full_plan_lines, plan_lines
-    from scaletest.run.blame import merged
-    from scaletest.run.preflight import refusals_of_run, refuse
+    from scaletest.run.steps.preflight import refusals_of_run, refuse
+    from scaletest.run.target.helm_errors import merged
 
     plan = read_plan(profile, substrate, duration, seed)
     overrides = read_overrides(sets or [], CHART)
@@ -121,7 +115,7 @@ def run(
         refusals.append(error)
     if dry_run:
         try:
-            _refuse_folder(output)
+            refuse_results_folder(output)
         except UsageError as error:
             refusals.append(error)
         typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
@@ -144,55 +138,6 @@ def _refuse_flags_of_a_run(context: typer.Context) -> None:
             raise UsageError(f"{flag} stands before {name}", hint=f"{name} takes its flags behind it: {name} {flag} …")
 
 
-def show_before_starting(lines: Iterable[str]) -> None:
-    """Show what is about to happen, before the user is asked to accept costs or waits for binaries."""
-    from scaletest.report.console import Console
-
-    console = Console()
-    for line in [*lines, ""]:
-        console.line(line)
-
-
-def ask_before_spending(plan: "Plan", context: str | None, yes: bool) -> None:
-    """A cloud run that costs money needs a yes from a person, or --yes."""
-    from scaletest.model.contexts import classify_context
-    from scaletest.run.guard import consent_question, needs_consent
-
-    if yes or context is None:
-        return
-    if needs_consent(plan, classify_context(context)):
-        typer.echo(consent_question(plan, context), nl=False, err=True)
-        if not sys.stdin.readline().strip().lower().startswith("y"):
-            raise UsageError("aborted: not confirmed", hint="pass --yes to skip the question")
-
-
-def _results_folder(output: Path | None, profile_name: str) -> tuple[str, Path]:
-    """The run's id, and a folder of its own for its results."""
-    # It is a label's value too. Runs of the same second, from anywhere, may meet on one cluster.
-    stamp = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}")[:55].rstrip(".-")
-    run_id = f"{stamp}-{secrets.token_hex(2)}"
-    folder = output or PROJECT / "results" / run_id
-    _refuse_folder(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"no results can be written to {error.filename}: {error.strerror}") from error
-    return run_id, folder
-
-
-def _refuse_folder(folder: Path | None) -> None:
-    """Raises UsageError if results cannot go there, or would go over others; makes nothing."""
-    if folder is None:
-        return
-    if taken := [name for name in _EVIDENCE if (folder / name).exists()]:
-        raise UsageError(f"{folder} has a {taken[0]} already", hint="give --output a folder of its own")
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise UsageError(f"no results can be written to {folder}: {there} is no folder")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"no results can be written to {folder}: {there} may not be written to")
-
-
 async def _run(
     plan: "Plan",
     target: Target,
@@ -207,12 +152,12 @@ async def _run(
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.display import display_for
     from scaletest.report.pages import RunPages
+    from scaletest.run.fleet.stage import StageOptions
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
-    from scaletest.run.stage import StageOptions
 
     view = display_for(display, plan, caps)
-    run_id, results = _results_folder(output, plan.profile_name)
+    run_id, results = make_results_folder(output, plan.profile_name)
     toolchain = await provide_toolchain(target.tools)
     view.header(run_id)
     stage = StageOptions(

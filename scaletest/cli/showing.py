@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -33,7 +33,7 @@ def simulate_profile(
     import json
 
     from scaletest.report.prediction import prediction_document, prediction_lines
-    from scaletest.run.simulate import simulate
+    from scaletest.run.offline.simulate import simulate
 
     plan = read_plan(profile, substrate, duration, seed)
     began = time.perf_counter()

@@ -16,7 +16,9 @@ from scaletest.cli.arguments import (
     SubstrateOption,
     YesOption,
 )
+from scaletest.cli.asking import ask_before_spending, show_before_starting
 from scaletest.cli.host import refuse_owned, say_if_something_is_left
+from scaletest.cli.results_folder import make_results_folder
 from scaletest.cli.showing import table
 from scaletest.cli.standing import stage_document, stage_lines
 from scaletest.cli.target import ContextOption, ImageOption, Target, read_target, refuse_without_images
@@ -24,10 +26,11 @@ from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import Leftovers, NotSteady, ScaletestError, UsageError
 from scaletest.model.counting import counted
 from scaletest.model.names import NAMESPACE
+from scaletest.project import CHART
 
 if TYPE_CHECKING:
-    from scaletest.run.leftovers import Leftover
-    from scaletest.run.status import Standing
+    from scaletest.run.fleet.leftovers import Leftover
+    from scaletest.run.fleet.status import Standing
 
 # The profile whose catalog describes the machines when there is no demand.
 _PROFILE_WITHOUT_DEMAND = "smoke"
@@ -60,20 +63,19 @@ def bring_up(
     """
     import asyncio
 
-    from scaletest.cli import run as runs
     from scaletest.cli.arguments import read_plan
     from scaletest.report.dashboard import with_dashboard
     from scaletest.report.plan import fleet_lines
-    from scaletest.run.blame import merged
-    from scaletest.run.preflight import not_built, refuse, too_little_memory
-    from scaletest.run.up import resized
+    from scaletest.run.fleet.up import resized
+    from scaletest.run.steps.preflight import not_built, refuse, too_little_memory
+    from scaletest.run.target.helm_errors import merged
 
     if not profile and pods is None:
         raise UsageError("--profile is missing", hint="--profile smoke, or --clusters 3 --pods 0 for no demand")
     plan = read_plan(profile or _PROFILE_WITHOUT_DEMAND, substrate, "", seed)
     if missing := not_built(plan):
         raise UsageError(f"not built yet: {', '.join(missing)}")
-    chart_dir = (chart or runs.CHART).absolute()
+    chart_dir = (chart or CHART).absolute()
     if not (chart_dir / "Chart.yaml").is_file():
         raise UsageError(f"{chart_dir} is not a chart", hint="a chart is a folder with a Chart.yaml")
     overrides = read_overrides(sets or [], chart_dir)
@@ -81,7 +83,7 @@ def bring_up(
     if chart is None:
         refuse_without_images(target, overrides)
     if profile:
-        runs.show_before_starting(fleet_lines(plan))
+        show_before_starting(fleet_lines(plan))
     to = resized(plan.values("dry-run"), clusters, pods)
     refuse([*too_little_memory(plan, plan.footprint_of(to["kwok"]["clusterCount"], to["loadProfile"]["target"]))])
     if clusters is not None or pods is not None:
@@ -90,8 +92,8 @@ def bring_up(
         typer.echo(f"{'resized' if profile else 'scale':<12}{size}\n", err=True)
     chosen = merged(target.images, overrides)
     refuse_wrong_values(chart_dir, with_dashboard(plan, to), chosen, namespace)
-    runs.ask_before_spending(plan, target.context, yes)
-    run_id, results = runs._results_folder(output, (profile and plan.profile_name) or "up")
+    ask_before_spending(plan, target.context, yes)
+    run_id, results = make_results_folder(output, (profile and plan.profile_name) or "up")
     values = with_dashboard(plan, resized(plan.values(run_id), clusters, pods))
     building = _Building(run_id, chart_dir, target, namespace, chosen, values, results)
     asyncio.run(building.execute())
@@ -117,9 +119,9 @@ class _Building:
         from scaletest.cli.signals import on_signals
         from scaletest.cli.tools import provide_toolchain
         from scaletest.report.console import Console
+        from scaletest.run.fleet.stage import StageOptions
+        from scaletest.run.fleet.up import Up
         from scaletest.run.journal import Journal
-        from scaletest.run.stage import StageOptions
-        from scaletest.run.up import Up
 
         toolchain = await provide_toolchain(self._target.tools)
         options = StageOptions(
@@ -164,8 +166,8 @@ async def _take_down(name: str) -> None:
     from scaletest.cli.tools import provide_toolchain
     from scaletest.host.ending import end_host
     from scaletest.host.registry import find_hosts
-    from scaletest.run.contexts import find_stages
-    from scaletest.run.leftovers import remove_stage
+    from scaletest.run.fleet.leftovers import remove_stage
+    from scaletest.run.target.contexts import find_stages
 
     hosts = {
         host.record.run_id: host
@@ -213,8 +215,8 @@ def show_status(output: OutputOption = "text") -> None:
 
 async def look() -> "list[Standing]":
     from scaletest.host.registry import find_hosts
-    from scaletest.run.contexts import find_stages
-    from scaletest.run.status import look_at_hosts, look_at_stages
+    from scaletest.run.fleet.status import look_at_hosts, look_at_stages
+    from scaletest.run.target.contexts import find_stages
 
     hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id]
     return [*await look_at_hosts(hosts), *await look_at_stages(find_stages())]
@@ -243,8 +245,8 @@ async def _collect_garbage(run_id: str, everything: bool, context: str) -> None:
     import tempfile
 
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.run.contexts import copy_context
-    from scaletest.run.leftovers import cluster_leftovers, leftovers_of_run, local_leftovers
+    from scaletest.run.fleet.leftovers import cluster_leftovers, leftovers_of_run, local_leftovers
+    from scaletest.run.target.contexts import copy_context
 
     toolchain = await provide_toolchain(["helm", "kubectl"])
     helm = toolchain.path("helm")

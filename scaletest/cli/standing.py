@@ -8,7 +8,7 @@ from scaletest.cli.showing import age, command
 from scaletest.model.counting import counted
 
 if TYPE_CHECKING:
-    from scaletest.run.status import Standing
+    from scaletest.run.fleet.status import Standing
 
 
 def stage_lines(one: "Standing") -> list[str]:

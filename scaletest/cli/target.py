@@ -58,7 +58,7 @@ class Target:
 
 def read_target(plan: "Plan", context: str, images: Sequence[str], prometheus_url: str = "") -> Target:
     """What the flags say about the cluster that a plan goes to."""
-    from scaletest.run.guard import chosen_context
+    from scaletest.run.steps.guard import chosen_context
 
     if plan.substrate.host_kind == "embedded":
         given = {"--context": context, "--image": images, "--prometheus-url": prometheus_url}
@@ -138,6 +138,6 @@ def show_rbac() -> None:
     """
     import yaml
 
-    from scaletest.run.rights import cluster_role
+    from scaletest.run.target.rights import cluster_role
 
     typer.echo(yaml.safe_dump(cluster_role(), sort_keys=False), nl=False)

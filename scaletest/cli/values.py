@@ -11,7 +11,7 @@ def refuse_wrong_values(chart: Path, values: dict[str, Any], chosen: dict[str, A
     import asyncio
 
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.run.stage import check_chart
+    from scaletest.run.fleet.stage import check_chart
 
     async def render() -> None:
         toolchain = await provide_toolchain(["helm"])

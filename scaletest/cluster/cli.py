@@ -3,13 +3,13 @@
 import os
 import sys
 
-from bigfleet.commandline import end
-from bigfleet.dispatch import Process, dispatch, keep_out
+from bigfleet.process.commandline import end
+from bigfleet.process.dispatch import Process, dispatch, keep_out
 
 PROCESSES = {
     "control-plane": Process(
         "a KWOK cluster's control plane",
-        "scaletest.cluster.control_plane",
+        "scaletest.cluster.control_plane.supervisor",
         "ControlPlaneOptions",
         before="prepare_site",
     ),
@@ -20,10 +20,10 @@ PROCESSES = {
         before="fork_processes",
     ),
     "node-creator": Process(
-        "turns UpcomingNodes into Nodes that phone home", "scaletest.cluster.node_creator", "NodeCreatorOptions"
+        "turns UpcomingNodes into Nodes that phone home", "scaletest.cluster.nodes.node_creator", "NodeCreatorOptions"
     ),
-    "load-driver": Process("creates and churns the demand", "scaletest.cluster.load_driver", "LoadDriverOptions"),
-    "fleet": Process("renders the provider's seed file", "scaletest.cluster.fleet", "FleetOptions"),
+    "load-driver": Process("creates and churns the demand", "scaletest.cluster.load.load_driver", "LoadDriverOptions"),
+    "fleet": Process("renders the provider's seed file", "scaletest.cluster.fleet_file", "FleetOptions"),
     "snapshots": Process("hands out Prometheus snapshots", "scaletest.cluster.snapshots", "SnapshotsOptions"),
 }
 

@@ -7,7 +7,7 @@ import yaml
 from pydantic import ValidationError
 
 from scaletest.errors import UsageError
-from scaletest.model.base import Document
+from scaletest.model.documents.base import Document
 
 D = TypeVar("D", bound=Document)
 

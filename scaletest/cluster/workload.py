@@ -12,14 +12,11 @@ from bigfleet import operator, podcontroller
 from bigfleet.operator import OperatorOptions
 from bigfleet.podcontroller import PodControllerOptions
 from bigfleet.security.renewal import Renewal
-from scaletest.cluster import load_driver, node_creator
-from scaletest.cluster.children import ChildDied, Children, NotInTime
-from scaletest.cluster.deaths import BigFleetDied, HarnessDied
-from scaletest.cluster.forks import Fork, fork_all
-from scaletest.cluster.health import Health
-from scaletest.cluster.load_driver import LoadDriverOptions
+from scaletest.cluster.load import load_driver
+from scaletest.cluster.load.load_driver import LoadDriverOptions
 from scaletest.cluster.markers import DEMAND_MARKER, FILL_MARKER, READY_MARKER
-from scaletest.cluster.node_creator import NodeCreatorOptions
+from scaletest.cluster.nodes import node_creator
+from scaletest.cluster.nodes.node_creator import NodeCreatorOptions
 from scaletest.cluster.ports import (
     HEALTH_PORT,
     LOAD_DRIVER_PORT,
@@ -27,8 +24,12 @@ from scaletest.cluster.ports import (
     OPERATOR_PORT,
     POD_CONTROLLER_PORT,
 )
-from scaletest.cluster.understudies import Understudies
-from scaletest.model.draw import ordinal_of
+from scaletest.cluster.supervise.children import ChildDied, Children, NotInTime
+from scaletest.cluster.supervise.exit_codes import BigFleetDied, HarnessDied
+from scaletest.cluster.supervise.forks import Fork, fork_all
+from scaletest.cluster.supervise.health import Health
+from scaletest.cluster.supervise.spares import Understudies
+from scaletest.model.demand.draw import ordinal_of
 
 NODE_CREATOR = "node-creator"
 POD_CONTROLLER = "pod-controller"

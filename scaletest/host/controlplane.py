@@ -9,9 +9,9 @@ from pathlib import Path
 import aiohttp
 import structlog
 
-from bigfleet.childprocess import last_lines
 from bigfleet.kube import KubeClient, KubeError
 from bigfleet.kube.resources import SERVICE_ACCOUNTS
+from bigfleet.process.childprocess import last_lines
 from scaletest.errors import HostError
 from scaletest.host import addresses, commands
 from scaletest.host.credentials import Credentials

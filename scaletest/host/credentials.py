@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from bigfleet.files import write_file
 from bigfleet.kube import KubeConfig
+from bigfleet.process.files import write_file
 from bigfleet.security.certificates import CertificateAuthority, KeyFiles, Subject, service_account_key_pem
 from scaletest.host.addresses import Network
 

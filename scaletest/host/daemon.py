@@ -18,8 +18,8 @@ from pathlib import Path
 import aiohttp
 import structlog
 
-from bigfleet.daemon import configure_logging
 from bigfleet.kube import KubeClient, KubeConfig
+from bigfleet.process.daemon import configure_logging
 from scaletest.errors import ScaletestError
 from scaletest.host import janitor as janitors
 from scaletest.host.addresses import Claim, PodAddresses, claim_network
@@ -28,8 +28,8 @@ from scaletest.host.credentials import Credentials, issue_credentials
 from scaletest.host.kubelet import node
 from scaletest.host.kubelet.events import Events
 from scaletest.host.kubelet.kubelet import Kubelet
-from scaletest.host.kubelet.logs import keep_trimmed
-from scaletest.host.kubelet.names import Names
+from scaletest.host.kubelet.logs.logs import keep_trimmed
+from scaletest.host.kubelet.network.names import Names
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.processes import Spawner
 from scaletest.host.registry import KEEP

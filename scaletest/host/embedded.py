@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import scaletest
-from bigfleet.childprocess import last_lines
-from bigfleet.userdirs import KERNELS_VARIABLE, kernels_home
+from bigfleet.process.childprocess import last_lines
+from bigfleet.process.userdirs import KERNELS_VARIABLE, kernels_home
 from scaletest.errors import HostError
 from scaletest.host.ending import leftovers
 from scaletest.host.janitor import clean_up

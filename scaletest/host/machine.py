@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from scaletest.model.substrate import Host
+from scaletest.model.documents.substrate import Host
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 

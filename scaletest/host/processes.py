@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from bigfleet import childprocess
-from bigfleet.parentdeath import die_with, prctl
+from bigfleet.process import childprocess
+from bigfleet.process.parentdeath import die_with, prctl
 
 _PR_SET_CHILD_SUBREAPER = 36
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from bigfleet.files import write_file
+from bigfleet.process.files import write_file
 from scaletest.host.owners import Owner
 
 _FILE = "record.json"

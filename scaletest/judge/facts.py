@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from scaletest.judge.gate import UNMEASURED_VALUE
+from scaletest.judge.gates.gate import UNMEASURED_VALUE
 from scaletest.judge.hops import HopReading
 from scaletest.judge.judging import Judgement, Soaked
 from scaletest.judge.outcome import Outcome
@@ -26,8 +26,8 @@ from scaletest.judge.summary import (
     SummaryWindows,
 )
 from scaletest.model.contexts import classify_context
+from scaletest.model.documents.substrate import Substrate
 from scaletest.model.plan import Plan
-from scaletest.model.substrate import Substrate
 from scaletest.toolchain.helm import HELM
 from scaletest.toolchain.tools import GO_TOOLS
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.model.profile import DemandMode
+from scaletest.model.documents.profile import DemandMode
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from scaletest.errors import ExitCode
-from scaletest.judge.checks import CheckRecord, load_that_did_not_come
-from scaletest.judge.delivery import check_delivery
-from scaletest.judge.gate import GateRecord, Reading, judge
-from scaletest.judge.gates import gates_for
-from scaletest.judge.measures import Noted
+from scaletest.judge.gates.gate import GateRecord, Reading, judge
+from scaletest.judge.gates.listing import gates_for
+from scaletest.judge.gates.measures import Noted
+from scaletest.judge.gates.windows import SoakWindow
 from scaletest.judge.outcome import Outcome
 from scaletest.judge.prometheus import Prometheus
-from scaletest.judge.readings import read_gate
-from scaletest.judge.strain import ScrapeIntervals, Seen, Strained, check_strain, strained_by
-from scaletest.judge.windows import SoakWindow
+from scaletest.judge.readings.readings import read_gate
+from scaletest.judge.selfcheck.checks import CheckRecord, load_that_did_not_come
+from scaletest.judge.selfcheck.delivery import check_delivery
+from scaletest.judge.selfcheck.strain import ScrapeIntervals, Seen, Strained, check_strain, strained_by
 from scaletest.model.plan import Plan
 
 

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
-from scaletest.judge.checks import About, CheckUnit, CheckVerdict
-from scaletest.judge.gate import Component, Unit, Verdict
-from scaletest.judge.measures import Source
+from scaletest.judge.gates.gate import Component, Unit, Verdict
+from scaletest.judge.gates.measures import Source
+from scaletest.judge.gates.windows import WindowKind
 from scaletest.judge.outcome import Conclusion
-from scaletest.judge.windows import WindowKind
-from scaletest.model.base import Document
+from scaletest.judge.selfcheck.checks import About, CheckUnit, CheckVerdict
 from scaletest.model.contexts import TargetKind
+from scaletest.model.documents.base import Document
 
 API_VERSION = "bigfleet.io/scaletest/v1"
 

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scaletest.model.profile import Profile
-from scaletest.model.sizing import exact
-from scaletest.model.substrate import Substrate
+from scaletest.model.demand.sizing import exact
+from scaletest.model.documents.profile import Profile
+from scaletest.model.documents.substrate import Substrate
 
 MACHINES_PER_SHARD = 500_000
 # Start, install and teardown around ramp and soak, for the price of the whole run.

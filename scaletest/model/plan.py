@@ -7,17 +7,17 @@ from functools import cached_property
 from typing import Any, Literal
 
 from scaletest.errors import UsageError
-from scaletest.model import fleet as fleets
-from scaletest.model.catalog import Catalog
-from scaletest.model.demand import Demand, burst_machines, count_demand, machines_of_burst
-from scaletest.model.draw import draw_clusters
-from scaletest.model.durations import parse_duration
+from scaletest.model.demand import seeding as fleets
+from scaletest.model.demand.draw import draw_clusters
+from scaletest.model.demand.needs import Demand, burst_machines, count_demand, machines_of_burst
+from scaletest.model.demand.sizing import SeedSizes, mean_workload, seed_sizes
+from scaletest.model.documents.catalog import Catalog
+from scaletest.model.documents.durations import parse_duration
+from scaletest.model.documents.loadprofile import LoadProfile, Seeding
+from scaletest.model.documents.profile import Burst, Profile
+from scaletest.model.documents.substrate import Host, Substrate
 from scaletest.model.footprint import Footprint, apiserver_memory_mib, predict_footprint
 from scaletest.model.geometry import Cost, Geometry, derive_cost, derive_geometry
-from scaletest.model.loadprofile import LoadProfile, Seeding
-from scaletest.model.profile import Burst, Profile
-from scaletest.model.sizing import SeedSizes, mean_workload, seed_sizes
-from scaletest.model.substrate import Host, Substrate
 
 # Settling may take the fill at this rate, and never less than the floor (docs/reference/harness.md#settle-budget).
 _FILL_PODS_PER_SEC = 750

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from scaletest.model.counting import counted
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 from scaletest.report.margins import margin_of
 
 _WIDTH, _HEIGHT, _PAD = 220, 40, 3

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from scaletest.errors import ExitCode
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 from scaletest.run.journal import Event
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scaletest.judge.figures import (
+from scaletest.judge.gates.figures import (
     CYCLE_P99_BY_PHASE,
     DEMAND_ALIVE,
     INFORMATIONAL,
@@ -17,11 +17,11 @@ from scaletest.judge.figures import (
     RECLAIMS,
     grown,
 )
-from scaletest.judge.gate import Gate
-from scaletest.judge.gates import plain_gates, reclaim_gate
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.listing import plain_gates, reclaim_gate
+from scaletest.judge.gates.measures import WorstMember
 from scaletest.judge.hops import HOPS
-from scaletest.judge.measures import WorstMember
-from scaletest.judge.strain import LAG, MUTATING
+from scaletest.judge.selfcheck.strain import LAG, MUTATING
 from scaletest.model.plan import Plan
 
 UID = "bigfleet-scaletest"

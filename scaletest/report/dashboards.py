@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from scaletest.model.documents.substrate import Host
+from scaletest.model.files.reading import read_profile, read_substrate
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.reading import PROJECT, read_profile, read_substrate
-from scaletest.model.substrate import Host
+from scaletest.project import PROJECT
 from scaletest.report.dashboard import UID, dashboard_text
 
 STORED = PROJECT / "dashboards" / f"{UID}.json"

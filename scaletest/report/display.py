@@ -8,8 +8,8 @@ from typing import Any, Protocol, TextIO
 from scaletest.model.plan import Plan
 from scaletest.report.console import Console, verdict_lines
 from scaletest.report.plan import plan_document
-from scaletest.run.guard import Caps
 from scaletest.run.journal import Event, record_of
+from scaletest.run.steps.guard import Caps
 
 
 class Display(Protocol):

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scaletest.judge.gate import Gate
-from scaletest.judge.gates import gates_for
-from scaletest.judge.windows import MEANING
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.listing import gates_for
+from scaletest.judge.gates.windows import MEANING
+from scaletest.model.documents.substrate import Host
+from scaletest.model.files.reading import read_profile, read_substrate
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.reading import PROJECT, read_profile, read_substrate
-from scaletest.model.substrate import Host
+from scaletest.project import PROJECT
 
 STORED = PROJECT / "docs" / "gates.md"
 _HEAD = """\

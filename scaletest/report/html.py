@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from scaletest.model.counting import counted, noun
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 from scaletest.report.charts import gate_curve, phase_strip
 from scaletest.report.console import headline, is_quiet, price
 from scaletest.report.margins import margin_of, percent

@@ -14,10 +14,10 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from scaletest.judge.gate import Gate
-from scaletest.judge.gates import plain_gates, reclaim_gate
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.listing import plain_gates, reclaim_gate
 from scaletest.model.counting import noun
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.console import Console, is_quiet, verdict_lines
 from scaletest.report.margins import margin_of, percent

@@ -7,7 +7,7 @@ from scaletest.report.dashboard import grafana_hint, with_dashboard
 from scaletest.report.html import report_html
 from scaletest.report.junit import junit_xml
 from scaletest.report.plan import plan_document, plan_lines
-from scaletest.run.guard import Caps
+from scaletest.run.steps.guard import Caps
 
 
 class RunPages:

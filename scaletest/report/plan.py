@@ -5,15 +5,15 @@ from textwrap import indent
 from typing import Any
 
 from scaletest.errors import UsageError
-from scaletest.judge.gate import Gate
-from scaletest.judge.gates import all_gates
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.listing import all_gates
 from scaletest.model.counting import counted
-from scaletest.model.durations import format_duration
+from scaletest.model.demand.sizing import SeedSizes
+from scaletest.model.documents.durations import format_duration
 from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
-from scaletest.model.sizing import SeedSizes
-from scaletest.run.guard import DEFAULT_CAPS, Caps, needed_flags
-from scaletest.run.preflight import not_built, refusals_of_run, warnings_of
+from scaletest.run.steps.guard import DEFAULT_CAPS, Caps, needed_flags
+from scaletest.run.steps.preflight import not_built, refusals_of_run, warnings_of
 
 
 def plan_lines(plan: Plan) -> list[str]:

@@ -4,10 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 from scaletest.model.counting import counted
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.console import gate_lines
-from scaletest.run.simulate import Activity, Prediction
+from scaletest.run.offline.simulate import Activity, Prediction
 
 
 def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) -> list[str]:

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scaletest.judge.figures import PODS_BOUND
+from scaletest.judge.gates.figures import PODS_BOUND
 from scaletest.report.console import check_lines, gate_lines, headline
-from scaletest.run.recheck import Recheck
+from scaletest.run.offline.recheck import Recheck
 
 
 def recheck_lines(judged: Recheck) -> list[str]:

@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from scaletest.errors import UsageError
-from scaletest.model.catalog import Catalog
 from scaletest.model.counting import counted
+from scaletest.model.documents.catalog import Catalog
+from scaletest.model.documents.profile import Profile
+from scaletest.model.documents.substrate import Host, Substrate
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.profile import Profile
-from scaletest.model.substrate import Host, Substrate
 
 
 def inputs_document(plan: Plan) -> dict[str, Any]:

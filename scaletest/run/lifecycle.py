@@ -16,20 +16,24 @@ from typing import Any, Protocol
 from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import CapReached, ExitCode, InstallError, Leftovers, ScaletestError
-from scaletest.judge.attribution import attribute
 from scaletest.judge.facts import RunFacts, summarise
-from scaletest.judge.gates import gates_for
+from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.judge.judging import Soaked, judge_soak
 from scaletest.judge.outcome import Outcome
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.judge.readings import read_informational
-from scaletest.judge.strain import ScrapeIntervals
+from scaletest.judge.readings.attribution import attribute
+from scaletest.judge.readings.readings import read_informational
+from scaletest.judge.selfcheck.strain import ScrapeIntervals
 from scaletest.model.counting import counted, noun
-from scaletest.model.durations import format_duration
+from scaletest.model.documents.durations import format_duration
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, PROVIDER_POD, PROVIDER_PORT, SNAPSHOTS_PORT
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
-from scaletest.run.evidence import (
+from scaletest.run.fleet.stage import Stage, StageOptions
+from scaletest.run.inputs import inputs_document
+from scaletest.run.interrupts import Interrupts
+from scaletest.run.journal import Journal
+from scaletest.run.steps.evidence import (
     LEDGER,
     SNAPSHOT,
     LedgerFailed,
@@ -41,14 +45,10 @@ from scaletest.run.evidence import (
     write_json,
     write_values,
 )
-from scaletest.run.ground import Ground, while_it_stands
-from scaletest.run.guard import Caps
-from scaletest.run.inputs import inputs_document
-from scaletest.run.interrupts import Interrupts
-from scaletest.run.journal import Journal
-from scaletest.run.settle import Settle
-from scaletest.run.soak import Soak
-from scaletest.run.stage import Stage, StageOptions
+from scaletest.run.steps.guard import Caps
+from scaletest.run.steps.settle import Settle
+from scaletest.run.steps.soak import Soak
+from scaletest.run.target.target import Ground, while_it_stands
 
 # Until Prometheus has stored a scrape that has ended.
 _STORING_SECONDS = 1

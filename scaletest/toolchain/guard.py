@@ -22,7 +22,7 @@ def _kill_all_at_the_end_of_input() -> None:
 def main(argv: list[str]) -> int:
     # A fresh interpreter without site-packages starts at once, but has to be told where the project is.
     sys.path.append(str(Path(__file__).parents[2]))
-    from bigfleet.parentdeath import die_with
+    from bigfleet.process.parentdeath import die_with
 
     # Signals are for the command, which gets them too. A handler, not SIG_IGN: that would be inherited.
     for number in (signal.SIGINT, signal.SIGTERM):

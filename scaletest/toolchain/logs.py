@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from bigfleet.childprocess import last_lines
+from bigfleet.process.childprocess import last_lines
 
 _TAIL_LINES = 15
 _DOWNLOADING = "go: downloading "

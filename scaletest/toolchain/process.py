@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from bigfleet import childprocess
+from bigfleet.process import childprocess
 
 # `go build` removes its work directory on SIGINT, which takes it a moment.
 _GRACE_SECONDS = 5.0

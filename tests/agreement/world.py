@@ -7,9 +7,9 @@ from typing import Any
 
 from bigfleet.core.machines import UNASSIGNED, Machine, MachineState, invariant_violation
 from bigfleet.core.needs import Need
+from bigfleet.engine.columns.fleet import Fleet
 from bigfleet.engine.decisions import Action, ActionKind, Decisions, EngineOptions
 from bigfleet.engine.engine import Engine
-from bigfleet.engine.fleet import Fleet
 from tests.agreement.compare import ACTIONS, REPORTS, differences, rows_that_differ
 from tests.agreement.flavours import bound_for, creating_for
 from tests.oracle.engine import OracleEngine

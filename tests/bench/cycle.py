@@ -19,11 +19,11 @@ from prometheus_client import generate_latest
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import Engine
-from bigfleet.shard.audit import AuditLog
 from bigfleet.shard.cycle import Cycles, Wake
 from bigfleet.shard.options import ShardOptions
-from bigfleet.shard.sessions import Sessions
-from scaletest.model.draw import cluster_id
+from bigfleet.shard.provider.audit import AuditLog
+from bigfleet.shard.sessions.sessions import Sessions
+from scaletest.model.demand.draw import cluster_id
 from tests.bench.cases import CHURN, changed_rows
 from tests.bench.fleets import SHAPES, Shape, SyntheticFleet
 from tests.bench.ingest import machine_to_wire

@@ -18,8 +18,8 @@ from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.kube import Informer, KubeClient, Object
 from bigfleet.kube.resources import PODS
 from scaletest import toolchain
-from scaletest.cluster.bind_latency import created_at
-from scaletest.cluster.exposition import read_samples
+from scaletest.cluster.control_plane.exposition import read_samples
+from scaletest.cluster.load.bind_latency import created_at
 from scaletest.cluster.markers import DEMAND_MARKER
 from tests.bench import kwok_cluster
 from tests.bench.processes import Snapshot, snapshot

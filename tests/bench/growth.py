@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaletest.model.reading import PROJECT
+from scaletest.project import PROJECT
 from tests.bench.baseline import timing_of
 from tests.bench.fleets import Shape
 from tests.bench.growth_picture import draw

@@ -17,10 +17,10 @@ from bigfleet.api.v1alpha1.provider_pb2 import Machine as WireMachine
 from bigfleet.core.machines import Machine
 from bigfleet.core.needs import Need
 from bigfleet.shard.convert import machine_from_wire, merged, need_to_wire, needs_from_wire, resources_to_wire
-from bigfleet.shard.frames import Rollup
-from bigfleet.shard.inventory import Inventory
-from bigfleet.shard.needs import NeedsTable
-from scaletest.model.draw import cluster_id
+from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.sessions.frames import Rollup
+from bigfleet.shard.sessions.needs import NeedsTable
+from scaletest.model.demand.draw import cluster_id
 from tests.bench.cases import changed_rows
 from tests.bench.fleets import SHAPES, Shape, SyntheticFleet
 from tests.bench.report import emit

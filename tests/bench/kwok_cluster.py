@@ -23,7 +23,7 @@ import yaml
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import add_PhoneHomeServicer_to_server
 from bigfleet.api.v1alpha1.shard_pb2 import NodeStateUpdate
 from bigfleet.kube import KubeConfig
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.authority import Authority
 from scaletest.model.footprint import apiserver_memory_mib

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bigfleet import memory
+from bigfleet.process import memory
 from tests.bench.calibration import kernel_ms
 from tests.bench.cases import CASES
 from tests.bench.fleets import Shape, SyntheticFleet

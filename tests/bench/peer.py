@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bigfleet.childprocess import stop_group
 from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
 from bigfleet.kube.resources import DEPLOYMENTS, NODES, PODS
+from bigfleet.process.childprocess import stop_group
 from scaletest import toolchain
 from scaletest.host.markers import command_of
 from scaletest.toolchain.tools import GO_TOOLS, GoTool, Module

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bigfleet import memory
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import Profile
 from bigfleet.engine import Engine
+from bigfleet.process import memory
 from bigfleet.shard.convert import assignment_for, metadata_from_assignment
 from tests.bench import wire
 from tests.bench.report import against, emit, verdict

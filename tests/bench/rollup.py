@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry, Counter
 from bigfleet.api.v1alpha1.capacity_pb2 import ClusterCapacityNeeds
 from bigfleet.operator.requests import CapacityRequest, Requests, Status
 from bigfleet.operator.rollup import rollup
-from scaletest.cluster.demand_without_pods import request_of
-from scaletest.cluster.manifests import NAMESPACE
-from scaletest.model.draw import cluster_id, draw_demand
-from scaletest.model.reading import read_profile
+from scaletest.cluster.load.demand_without_pods import request_of
+from scaletest.cluster.workloads.manifests import NAMESPACE
+from scaletest.model.demand.draw import cluster_id, draw_demand
+from scaletest.model.files.reading import read_profile
 from tests.bench.report import against, emit, verdict
 
 BAR_MS = 20.0

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from bigfleet.core.machines import UNASSIGNED, CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
+from bigfleet.engine.columns.fleet import Fleet
 from bigfleet.engine.decisions import Action, ActionKind, Decisions
 from bigfleet.engine.engine import Engine
-from bigfleet.engine.fleet import Fleet
 from bigfleet.shard.convert import assignment_for
-from scaletest.model.draw import cluster_id
+from scaletest.model.demand.draw import cluster_id
 from tests.bench.fleets import SyntheticFleet
 
 _CYCLE_SECONDS = 10.0

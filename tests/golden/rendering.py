@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from scaletest.model.reading import PROJECT
+from scaletest.project import CHART
 from tests.unit.plans import shipped_plan
 
-CHART = PROJECT / "chart"
 NAMESPACE = "bigfleet-scaletest"
 RUN_ID = "20261116-120000-golden"
 STORED = Path(__file__).parent

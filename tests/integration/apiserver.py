@@ -22,7 +22,6 @@ import pytest
 import yaml
 
 import bigfleet.api
-from bigfleet.files import write_file
 from bigfleet.kube import KubeClient, KubeConfig, KubeError
 from bigfleet.kube.resources import (
     AVAILABLE_CAPACITIES,
@@ -35,7 +34,8 @@ from bigfleet.kube.resources import (
     UPCOMING_NODES,
     Resource,
 )
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process.files import write_file
+from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security.certificates import service_account_key_pem
 from scaletest import toolchain
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import grpc
 
-from bigfleet.malformed import MAX_REQUEST_BYTES
+from bigfleet.rpc.malformed import MAX_REQUEST_BYTES
 from bigfleet.security.files import IdentityFiles
 
 # What is too large: its bytes, what the refusal says, and whether we (not gRPC itself) refuse and count it.

@@ -22,7 +22,7 @@ from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator import CoordinatorOptions
 from bigfleet.coordinator.etcd import EtcdClient
 from bigfleet.coordinator.store import Domain
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from scaletest import toolchain

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import CAPACITY_REQUESTS
-from scaletest.cluster.load_driver import LoadDriver, LoadDriverOptions
-from scaletest.model.catalog import Archetype, Size
-from scaletest.model.loadprofile import LoadProfile
+from scaletest.cluster.load.load_driver import LoadDriver, LoadDriverOptions
+from scaletest.model.documents.catalog import Archetype, Size
+from scaletest.model.documents.loadprofile import LoadProfile
 
 
 def archetype(name: str, cpu: str = "100m", **fields: Any) -> Archetype:

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from bigfleet.api.v1alpha1 import phonehome_pb2, phonehome_pb2_grpc, provider_pb2_grpc
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import CapacityType, Machine, MachineState, invariant_violation
-from bigfleet.provider.latency import Latencies, Latency
-from bigfleet.provider.server import ProviderOptions, RunningProvider, running
+from bigfleet.provider.fake.latency import Latencies, Latency
+from bigfleet.provider.fake.server import ProviderOptions, RunningProvider, running
 from tests import patience
 
 INSTANT = Latencies(*[Latency(0, 0)] * 4)

@@ -9,6 +9,7 @@ from typing import Any
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import ZONE_KEY
+from bigfleet.provider.fake.server import FakeProvider
 from bigfleet.provider.kit import Kind, MachineRecord
 from bigfleet.provider.kit.errors import (
     Fenced,
@@ -20,7 +21,6 @@ from bigfleet.provider.kit.errors import (
 )
 from bigfleet.provider.kit.fencing import UNFENCED, Token
 from bigfleet.provider.kit.lifecycle import Mutation
-from bigfleet.provider.server import FakeProvider
 
 S = MachineState
 Break = Callable[[FakeProvider], None]

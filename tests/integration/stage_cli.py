@@ -13,7 +13,7 @@ from typing import Any
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, command_of, hosts_of_processes, marked
 from scaletest.host.registry import DAEMON
-from scaletest.run.evidence import read_events
+from scaletest.run.steps.evidence import read_events
 from tests.patience import eventually
 
 # Far beyond what any of these commands takes: only a hang ends here.

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
 from tests import patience

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2, shard_pb2_grpc
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security import channel
 from scaletest import toolchain
 from tests.bench.processes import tree

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bigfleet.provider.server import ProviderOptions
-from bigfleet.provider.server import running as running_provider
+from bigfleet.provider.fake.server import ProviderOptions
+from bigfleet.provider.fake.server import running as running_provider
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
-from bigfleet.security.enroll import EnrollOptions, enroll
-from bigfleet.security.enrolment import AUDIENCE
+from bigfleet.security.enrol_pod import EnrollOptions, enroll
+from bigfleet.security.entitlement import AUDIENCE
 from bigfleet.security.issuer import Issuer, start_https
 from bigfleet.security.renewal import Renewal
 from scaletest.cluster import snapshots

@@ -25,13 +25,13 @@ from bigfleet.kube.resources import (
     STATEFUL_SETS,
     UPCOMING_NODES,
 )
-from scaletest.cluster.exposition import read_samples
-from scaletest.cluster.load_driver import LoadDriver
-from scaletest.cluster.manifests import STATE_LABEL, WORKLOAD_LABEL
-from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
+from scaletest.cluster.control_plane.exposition import read_samples
+from scaletest.cluster.load.load_driver import LoadDriver
+from scaletest.cluster.nodes.node_creator import NodeCreator, NodeCreatorOptions
 from scaletest.cluster.ports import HEALTH_PORT, LOAD_DRIVER_PORT
-from scaletest.model.loadprofile import LoadProfile
-from scaletest.model.profile import Burst, DemandMode, DemandStep, ScaleDown
+from scaletest.cluster.workloads.manifests import STATE_LABEL, WORKLOAD_LABEL
+from scaletest.model.documents.loadprofile import LoadProfile
+from scaletest.model.documents.profile import Burst, DemandMode, DemandStep, ScaleDown
 from tests.integration import kwok_containers
 from tests.integration.kwok_containers import PROCESSES, Container, running, start, start_workload, stop
 from tests.integration.load_drivers import archetype, ask_for, load_driver

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bigfleet.provider.latency import Latencies, Latency
+from bigfleet.provider.fake.latency import Latencies, Latency
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.apiserver import free_ports

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 from bigfleet.provider.conformance.command import ConformanceOptions, conformance
 from bigfleet.provider.conformance.suite import all_checks
 from bigfleet.provider.conformance.verdicts import Outcome, Report
-from bigfleet.provider.latency import Latencies, Latency
-from bigfleet.provider.seed import read_fleet
-from bigfleet.provider.server import FakeProvider, ProviderOptions, serving
+from bigfleet.provider.fake.fleet_file import read_fleet
+from bigfleet.provider.fake.latency import Latencies, Latency
+from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
 from tests.integration.conformance_fleet import FLEET, LIMITS
 from tests.integration.provider_mutants import MUTANTS, Mutant
 

@@ -14,9 +14,9 @@ from scaletest import toolchain
 from scaletest.errors import HostError, InstallError
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import command_of
-from scaletest.run.forwarding import PortForward
-from scaletest.run.hostapi import HostApi
-from scaletest.run.rights import cluster_role, refuse_without_rights
+from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.port_forward import PortForward
+from scaletest.run.target.rights import cluster_role, refuse_without_rights
 from tests.integration.embedded_host import Kubectl
 from tests.integration.host_pods import POD_IP, is_ready, pod, script
 from tests.patience import eventually
@@ -87,7 +87,7 @@ async def test_a_way_is_held_open_at_one_address_until_it_is_closed(
 async def test_a_pod_that_cannot_be_reached_is_told_in_kubectls_words(
     host: EmbeddedHost, host_tools: toolchain.Toolchain, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
-    monkeypatch.setattr("scaletest.run.forwarding._OPEN_SECONDS", 3)
+    monkeypatch.setattr("scaletest.run.target.port_forward._OPEN_SECONDS", 3)
     with pytest.raises(HostError, match='pods "nobody" not found') as refused:
         await PortForward(command(host, host_tools), "nobody", 8080, said.append).open()
     assert "--prometheus-url" in refused.value.hint

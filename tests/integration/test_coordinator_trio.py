@@ -12,7 +12,7 @@ import pytest
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.etcd import put
 from bigfleet.coordinator.store import LEADER_KEY, Claim
-from bigfleet.leaderclient import LeaderClient, NoLeader
+from bigfleet.rpc.leaderclient import LeaderClient, NoLeader
 from tests.integration.coordinators import ZONE, Coordinator, Trio, eventually, free_addresses
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]

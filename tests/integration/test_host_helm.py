@@ -11,7 +11,7 @@ import pytest
 from scaletest.errors import HelmError
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import command_of
-from scaletest.run.helm import Helm
+from scaletest.run.target.helm import Helm
 from tests.integration.embedded_host import Kubectl
 from tests.integration.stage_cli import write_chart
 from tests.patience import eventually

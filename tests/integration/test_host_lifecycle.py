@@ -24,7 +24,7 @@ from scaletest.host.addresses import APISERVER_PORT, CLAIM_PORT, ETCD_CLIENT_POR
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import HOST_MARKER, marked
 from scaletest.host.registry import find_orphans
-from scaletest.run.leftovers import local_leftovers
+from scaletest.run.fleet.leftovers import local_leftovers
 from tests.integration.embedded_host import HOST_TOOLS, Kubectl
 from tests.patience import eventually
 

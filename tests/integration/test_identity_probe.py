@@ -14,8 +14,8 @@ from bigfleet.api.v1alpha1 import phonehome_pb2, provider_pb2, shard_pb2
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import listen
-from scaletest.cluster import identity_probe
-from scaletest.cluster.identity_probe import IdentityProbe, ProbeTargets
+from scaletest.cluster.load import identity_probe
+from scaletest.cluster.load.identity_probe import IdentityProbe, ProbeTargets
 from tests.integration.provider_client import CLUSTER, provider_at
 from tests.integration.shard_client import shard_at
 

@@ -13,12 +13,12 @@ import pytest
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS
-from scaletest.cluster.manifests import GROUP_LABEL, WORKLOAD_LABEL
-from scaletest.model.catalog import Gang
-from scaletest.model.fleet import ARCHETYPE_LABEL
-from scaletest.model.happenings import Course
-from scaletest.model.loadprofile import LoadProfile
-from scaletest.model.profile import Burst, ScaleDown
+from scaletest.cluster.workloads.manifests import GROUP_LABEL, WORKLOAD_LABEL
+from scaletest.model.demand.happenings import Course
+from scaletest.model.demand.seeding import ARCHETYPE_LABEL
+from scaletest.model.documents.catalog import Gang
+from scaletest.model.documents.loadprofile import LoadProfile
+from scaletest.model.documents.profile import Burst, ScaleDown
 from tests.integration import kwok_containers
 from tests.integration.kwok_containers import Container, running, start, stop
 from tests.integration.load_drivers import archetype, ask_for, load_driver

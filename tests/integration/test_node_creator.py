@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import NODES, UPCOMING_NODES
-from scaletest.cluster.node_creator import NodeCreator, NodeCreatorOptions
+from scaletest.cluster.nodes.node_creator import NodeCreator, NodeCreatorOptions
 from tests.integration.apiserver import ApiServer, eventually
 from tests.phones import listening
 

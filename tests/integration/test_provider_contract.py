@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.faults import Faults
+from bigfleet.provider.fake.faults import Faults
+from bigfleet.provider.fake.latency import Latency
 from bigfleet.provider.kit import Timeouts
-from bigfleet.provider.latency import Latency
 from tests.integration.provider_client import CLUSTER, IDLE, INSTANT, SPECULATIVE, ProviderClient, provider_at, refusal
 
 HOSTILE_METADATA = {

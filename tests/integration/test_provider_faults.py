@@ -11,10 +11,10 @@ import grpc
 import pytest
 
 from bigfleet.core.machines import MachineState
-from bigfleet.flags import parse_options
-from bigfleet.provider.faults import Faults
-from bigfleet.provider.faults_command import FaultsOptions
-from bigfleet.provider.latency import Latency
+from bigfleet.process.flags import parse_options
+from bigfleet.provider.fake.faults import Faults
+from bigfleet.provider.fake.faults_command import FaultsOptions
+from bigfleet.provider.fake.latency import Latency
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.provider_client import (

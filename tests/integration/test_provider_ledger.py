@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from bigfleet.api.v1alpha1 import faults_pb2, faults_pb2_grpc, phonehome_pb2, phonehome_pb2_grpc
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
+from bigfleet.provider.fake.fleet_file import read_fleet
+from bigfleet.provider.fake.ledger.file import count_ledger, read_entries
+from bigfleet.provider.fake.ledger.reading import fetch_ledger
+from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
 from bigfleet.provider.kit import Timeouts
-from bigfleet.provider.ledger.file import count_ledger, read_entries
-from bigfleet.provider.ledger.reading import fetch_ledger
-from bigfleet.provider.seed import read_fleet
-from bigfleet.provider.server import FakeProvider, ProviderOptions, serving
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.apiserver import free_ports

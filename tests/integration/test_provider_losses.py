@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.run_phase import SOAK
+from bigfleet.provider.fake.run_phase import SOAK
 from tests.integration.provider_client import CLUSTER, ProviderClient, eventually, fleet_of, provider_at, refusal
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bigfleet.api.v1alpha1 import phonehome_pb2, phonehome_pb2_grpc
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.faults import FAULTS
+from bigfleet.provider.fake.faults import FAULTS
 from bigfleet.provider.kit import Timeouts
 from tests.integration.provider_client import CLUSTER, IDLE, ProviderClient, fleet_of, provider_at, refusal
 

@@ -16,8 +16,8 @@ from tests.integration.provider_client import CLUSTER, FLEET, eventually
 PROGRAM = """
 import sys
 from pathlib import Path
-from bigfleet import daemon
-from bigfleet.provider.server import ProviderOptions, serve
+from bigfleet.process import daemon
+from bigfleet.provider.fake.server import ProviderOptions, serve
 
 listen, metrics_addr, fleet = sys.argv[1:]
 options = ProviderOptions(listen=listen, metrics_addr=metrics_addr, fleet=Path(fleet), plaintext=True)

@@ -17,9 +17,9 @@ import pytest
 from bigfleet.api.v1alpha1 import faults_pb2, faults_pb2_grpc, provider_pb2_grpc
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
-from bigfleet.files import InUse
+from bigfleet.process.files import InUse
+from bigfleet.provider.fake.latency import Latency
 from bigfleet.provider.kit import Timeouts
-from bigfleet.provider.latency import Latency
 from tests.integration.apiserver import free_ports
 from tests.integration.provider_client import (
     CLUSTER,

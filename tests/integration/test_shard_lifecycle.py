@@ -4,8 +4,8 @@ from pathlib import Path
 
 from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.faults import Faults
-from bigfleet.provider.run_phase import SOAK
+from bigfleet.provider.fake.faults import Faults
+from bigfleet.provider.fake.run_phase import SOAK
 from tests.integration.provider_client import CLUSTER, ProviderClient, fleet_of, provider_at
 from tests.integration.shard_client import Cluster, cluster_at, shard_at, small_need
 

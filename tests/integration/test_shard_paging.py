@@ -8,8 +8,8 @@ import pytest
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
-from bigfleet.shard.epoch import Fence
-from bigfleet.shard.providerclient import ProviderClient as ShardsClient
+from bigfleet.shard.provider.client import ProviderClient as ShardsClient
+from bigfleet.shard.provider.epoch import Fence
 from tests.integration.provider_client import ProviderClient, fleet_of, provider_at
 from tests.integration.shard_client import shard_at
 from tests.integration.test_provider_faults import faults

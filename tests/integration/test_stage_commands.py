@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 # A run with --keep, as far as its host is concerned.
 KEEPER = """
 import asyncio, sys, pathlib
-from scaletest.run.ground import prepare_embedded
+from scaletest.run.target.target import prepare_embedded
 
 async def main():
     ground = await prepare_embedded(pathlib.Path(sys.argv[1]), "20260101-000000-kept", "any")

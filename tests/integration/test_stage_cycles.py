@@ -7,10 +7,12 @@ import pytest
 
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import HOST_MARKER, marked
-from scaletest.run.helm import Helm
-from scaletest.run.hostapi import HostApi
-from scaletest.run.install import install_chart, prepare_stage, refuse_dirty_stage, remove_release
 from scaletest.run.journal import Journal
+from scaletest.run.steps.install import install_chart, prepare_stage
+from scaletest.run.steps.teardown import remove_release
+from scaletest.run.target.helm import Helm
+from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.occupancy import refuse_occupied
 from tests.integration.stage_cli import listening_on, write_chart
 from tests.patience import eventually
 
@@ -58,7 +60,7 @@ async def test_an_install_and_its_removal_leave_nothing(
     api = HostApi(host.kubeconfig, namespace, run_id, identity)
     helm = Helm(helm_binary, host.kubeconfig, "tiny", namespace)
     journal = Journal(tmp_path / "events.jsonl", lambda _: None)
-    await refuse_dirty_stage(api, "gc")
+    await refuse_occupied(api, "gc")
     await prepare_stage(api, run_id, identity)
     await install_chart(helm, api, journal, chart, {"runId": run_id}, 60, {})
     journal.close()

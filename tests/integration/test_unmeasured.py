@@ -10,12 +10,12 @@ import pytest_asyncio
 import yaml
 from prometheus_client import CollectorRegistry
 
-from bigfleet.daemon import serve_metrics
-from bigfleet.parentdeath import dying_with_us
+from bigfleet.process.daemon import serve_metrics
+from bigfleet.process.parentdeath import dying_with_us
 from scaletest import toolchain
-from scaletest.cluster.bind_latency import BindLatency
+from scaletest.cluster.load.bind_latency import BindLatency
 from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
-from scaletest.judge.readings import read_informational
+from scaletest.judge.readings.readings import read_informational
 from tests.integration.apiserver import free_ports
 from tests.patience import eventually
 

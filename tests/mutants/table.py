@@ -2,14 +2,14 @@
 
 from tests.mutants.mutant import Mutant
 
-_CHANGES = "unit/test_engine_changes.py::test_"
-_DOMAINS = "unit/test_engine_domains.py::Test"
-_PARKING = "unit/test_engine_parking.py::test_"
-_PHASE1 = "unit/test_engine_phase1.py::Test"
-_PHASE2 = "unit/test_engine_phase2.py::Test"
-_PHASE3 = "unit/test_engine_phase3.py::Test"
-_REPORTS = "unit/test_engine_reports.py::"
-_SPREAD = "unit/test_engine_spread.py::test_"
+_CHANGES = "unit/bigfleet/engine/test_changes.py::test_"
+_DOMAINS = "unit/bigfleet/engine/test_domains.py::Test"
+_PARKING = "unit/bigfleet/engine/test_parking.py::test_"
+_PHASE1 = "unit/bigfleet/engine/test_phase1.py::Test"
+_PHASE2 = "unit/bigfleet/engine/test_phase2.py::Test"
+_PHASE3 = "unit/bigfleet/engine/test_phase3.py::Test"
+_REPORTS = "unit/bigfleet/engine/test_reports.py::"
+_SPREAD = "unit/bigfleet/engine/test_spread.py::test_"
 
 _CREDIT = (
     Mutant(
@@ -37,37 +37,37 @@ _CREDIT = (
         _CHANGES + "a_machine_that_just_covers_min_unit_is_of_use",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "return np.where(units > 0, units, wants > 0).astype(np.int64)",
         "return units.astype(np.int64)",
         _PHASE1 + "Credit::test_machines_that_bring_nothing_of_what_is_wanted_are_left_alone",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "every_want[places], every_unit[places], every_pod[places] = wants, _of_use(pods, wants), pods",
         "every_want[places], every_pod[places] = wants, pods",
         _CHANGES + "an_amount_that_grows_is_wanted_of_each_machine_too",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "places = np.flatnonzero(amended[arrangement.which])",
         "places = np.flatnonzero(amended)",
         _CHANGES + "of_needs_that_change_in_amounts_only_each_is_served_by_its_own",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "and need.arrival == self._arrivals[row]",
         "",
         _CHANGES + "a_need_that_was_gone_for_a_while_is_the_younger_one",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "self._class_of[row] < 0",
         "True",
         _CHANGES + "a_gang_that_outgrows_every_machine_no_longer_folds",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "self._profile_ranks(profiles), arrived, -priorities)",
         "self._profile_ranks(profiles), -arrived, -priorities)",
         _CHANGES + "the_older_of_a_clusters_needs_is_served_first",
@@ -123,7 +123,7 @@ _OWN_FIRST = (
         _DOMAINS + "MachinesOfOthers::test_in_its_own_domain_it_fills_up_with_what_is_nobodys",
     ),
     Mutant(
-        "engine/fleet.py",
+        "engine/columns/fleet.py",
         "            and profile == self.owner_of[row, _PROFILE]\n",
         "",
         _CHANGES + "a_machine_that_is_bound_for_another_need_changes_who_is_kept",
@@ -143,13 +143,13 @@ _FOLDING = (
         _CHANGES + "a_gang_stays_folded_while_its_host_is_being_created",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "units = np.concatenate([self._min_units[raw], values])",
         "units = np.concatenate([self._min_units[raw], values // 2])",
         _CHANGES + "machines_too_small_for_a_whole_gang_do_not_serve_a_folded_one",
     ),
     Mutant(
-        "engine/blocks.py",
+        "engine/columns/blocks.py",
         "np.minimum.at(arrivals, self._folded_of[folds], self._class_arrivals[folds])",
         "np.maximum.at(arrivals, self._folded_of[folds], self._class_arrivals[folds])",
         _REPORTS + "TestViews::test_a_folded_gang_is_one_plain_row",
@@ -229,19 +229,19 @@ _GANGS = (
         _PARKING + "a_parked_gang_keeps_what_it_has_and_acquires_nothing",
     ),
     Mutant(
-        "engine/parking.py",
+        "engine/phases/parking.py",
         "return cycles >= self._park_after_cycles and cycles % self._probe_every != 0",
         "return cycles > self._park_after_cycles and cycles % self._probe_every != 0",
         _PARKING + "a_hopeless_gang_is_parked_from_the_ninth_cycle_on_and_probes_at_multiples_of_32",
     ),
     Mutant(
-        "engine/acquisition.py",
+        "engine/phases/acquisition.py",
         "            & (self.bootstraps + self.provisions == 0)\n",
         "",
         _PARKING + "a_gang_that_acquires_something_is_not_hopeless",
     ),
     Mutant(
-        "engine/acquisition.py",
+        "engine/phases/acquisition.py",
         "            & (self.satisfiable == 0)\n",
         "",
         _PARKING + "a_gang_whose_domain_would_do_is_not_hopeless",
@@ -285,7 +285,7 @@ _ACQUISITION = (
         _SPREAD + "a_zone_that_a_better_need_emptied_still_counts",
     ),
     Mutant(
-        "engine/acquisition.py",
+        "engine/phases/acquisition.py",
         "part[counts > 0] = counts[counts > 0]",
         "part[counts > 0] = 0",
         _SPREAD + "machines_that_the_need_already_has_count",
@@ -321,19 +321,19 @@ _ACQUISITION = (
         _SPREAD + "a_zone_that_cannot_be_had_is_no_shortfall",
     ),
     Mutant(
-        "engine/acquisition.py",
+        "engine/phases/acquisition.py",
         "idle = met[(creating[met] < 0) | (fleet.index.sizes[creating[met]] == 0)]",
         "idle = met",
         _SPREAD + "what_is_being_created_for_a_need_may_be_what_it_lacks",
     ),
     Mutant(
-        "engine/profiles.py",
+        "engine/columns/profiles.py",
         "(keys[term.topology_key], max(1, term.max_skew))",
         "(keys[term.topology_key], term.max_skew)",
         _SPREAD + "a_skew_below_one_counts_as_one",
     ),
     Mutant(
-        "engine/acquisition.py",
+        "engine/phases/acquisition.py",
         "order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, -priorities))",
         "order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, priorities))",
         _PHASE1 + "Acquisition::test_the_more_important_need_gets_the_last_machine",
@@ -365,13 +365,13 @@ _PREEMPTION = (
         _PHASE2 + "Spread::test_no_victim_is_taken_that_the_spread_would_not_let_the_need_use",
     ),
     Mutant(
-        "engine/preemption.py",
+        "engine/phases/preemption.py",
         "& (short.parked == 0) & ~homeless)",
         "& ~homeless)",
         _PARKING + "parked_demand_is_still_a_shortfall_and_takes_no_victims",
     ),
     Mutant(
-        "engine/preemption.py",
+        "engine/phases/preemption.py",
         "                may[number] = 0\n",
         "                pass\n",
         _PARKING + "a_probe_that_finds_nothing_takes_no_victims",
@@ -386,48 +386,48 @@ _PREEMPTION = (
         "core/victims.py",
         "if gap > above)",
         "if gap >= above)",
-        "unit/test_core_victims.py::test_grace_by_gap",
+        "unit/bigfleet/core/test_victims.py::test_grace_by_gap",
     ),
 )
 _SHRINKING = (
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "max(1, math.floor(fraction * configured))",
         "math.floor(fraction * configured)",
         _PHASE3 + "Reclaim::test_the_cap_is_a_twentieth_of_the_clusters_machines_and_at_least_one",
     ),
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "known.excess[preempted[known.excess] == 0] if len(preempted) else known.excess",
         "known.excess",
         _PHASE2 + "Victims::test_excess_that_is_preempted_is_not_reclaimed_as_well",
     ),
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "kept = excess[: reclaim_cap(known.configured, self._cap_fraction)]",
         "kept = excess[-reclaim_cap(known.configured, self._cap_fraction) :]",
         _PHASE3 + "Reclaim::test_the_cap_keeps_the_head_of_each_clusters_excess",
     ),
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "before.get(machine_id, now)",
         "now",
         _PHASE3 + "Reclaim::test_excess_goes_only_after_it_has_stood_for_the_given_time",
     ),
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "before, self._since = self._since, {}",
         "before = self._since",
         _PHASE3 + "Reclaim::test_demand_that_comes_back_in_time_keeps_its_machine_and_starts_the_time_anew",
     ),
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "now - fleet.idle_since[machines] > holds[kind]",
         "now - fleet.idle_since[machines] >= holds[kind]",
         _CHANGES + "time_alone_releases_a_machine",
     ),
     Mutant(
-        "engine/shrinking.py",
+        "engine/phases/shrinking.py",
         "return machines[np.argsort(fleet.ids.labels[machines])]",
         "return machines",
         _CHANGES + "releases_go_by_id_across_kinds",
@@ -435,13 +435,13 @@ _SHRINKING = (
 )
 _TELLING = (
     Mutant(
-        "engine/ledger.py",
+        "engine/phases/shortfalls.py",
         "ages[fingerprint] = self.ages.get(fingerprint, 0) + 1",
         "ages[fingerprint] = self.ages.get(fingerprint, 1) + 1",
         _REPORTS + "TestShortfalls::test_ages_grow_per_fingerprint_and_a_gap_starts_anew",
     ),
     Mutant(
-        "engine/ledger.py",
+        "engine/phases/shortfalls.py",
         "(-s.profile.priority, -s.age_cycles, s.fingerprint)",
         "(-s.profile.priority, s.age_cycles, s.fingerprint)",
         _REPORTS + "TestShortfalls::test_the_important_come_first_then_the_old",
@@ -473,25 +473,25 @@ _MEMORY = (
         _CHANGES + "a_gang_whose_rivals_are_alike_follows_what_comes_free",
     ),
     Mutant(
-        "engine/credit.py",
+        "engine/phases/credit.py",
         "(self._gangs if creating_changed else self._entangled) - dirty",
         "self._entangled - dirty",
         _CHANGES + "a_gang_that_has_its_place_moves_to_where_machines_are_on_their_way_for_it",
     ),
     Mutant(
-        "engine/credit.py",
+        "engine/phases/credit.py",
         "shared = pools_changed or entangled_gone or creating_changed",
         "shared = pools_changed or creating_changed",
         _CHANGES + "a_gang_has_the_choice_of_another_clusters_gang_that_went",
     ),
     Mutant(
-        "engine/credit.py",
+        "engine/phases/credit.py",
         "flipped = not np.array_equal(free_vectors, self._free_vectors)",
         "flipped = False",
         _CHANGES + "a_gang_folds_when_a_machine_comes_that_holds_it_and_unfolds_when_it_goes",
     ),
     Mutant(
-        "engine/credit.py",
+        "engine/phases/credit.py",
         "due.update(self._folding.intersection(self._changed(fleet.slab_changed)))",
         "pass",
         _CHANGES + "a_gang_folds_onto_a_machine_that_its_cluster_was_given",
@@ -503,25 +503,25 @@ _MEMORY = (
         _CHANGES + "gangs_park_and_probe_though_nothing_changes",
     ),
     Mutant(
-        "engine/fleet.py",
+        "engine/columns/fleet.py",
         "            and terms == self.terms_of[row]\n",
         "",
         _CHANGES + "a_new_penalty_changes_who_is_kept",
     ),
     Mutant(
-        "engine/fleet.py",
+        "engine/columns/fleet.py",
         "            and cluster == self.cluster_of[row]\n",
         "",
         _CHANGES + "a_machine_that_changes_hands_counts_for_its_new_cluster_only",
     ),
     Mutant(
-        "engine/dimensions.py",
+        "engine/columns/dimensions.py",
         "self.units[column] = math.gcd(self.units[column], amount)",
         "self.units[column] = min(self.units[column], amount)",
         _CHANGES + "an_amount_finer_than_all_before_changes_no_other",
     ),
     Mutant(
-        "engine/identities.py",
+        "engine/columns/identities.py",
         "self.labels[fresh[start + index]] = low + (index + 1) * step",
         "self.labels[fresh[start + index]] = high + (index + 1) * step",
         _CHANGES + "ids_keep_their_order_in_whatever_order_they_come",

@@ -10,7 +10,7 @@ import aiohttp
 from bigfleet.api.v1alpha1 import faults_pb2, faults_pb2_grpc, provider_pb2, provider_pb2_grpc
 from bigfleet.kube import KubeClient, KubeConfig
 from bigfleet.security import channel
-from scaletest.cluster.exposition import read_samples
+from scaletest.cluster.control_plane.exposition import read_samples
 from tests.smoke.runs import Diary
 from tests.smoke.stage import Stage
 

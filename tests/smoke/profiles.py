@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from scaletest.model.reading import PROFILES
+from scaletest.project import PROFILES
 
 
 def like_smoke() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from scaletest.model.reading import PROJECT, SUBSTRATES
+from scaletest.project import PROJECT, SUBSTRATES
 from tests.smoke.checkout import Checkout
 
 # Far beyond what a run takes: only a hang ends here.

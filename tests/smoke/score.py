@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scaletest.model.reading import PROJECT
+from scaletest.project import PROJECT
 from tests.long_mode import code_version
 from tests.smoke.mistakes import CATALOGUE, Entry
 from tests.smoke.mistakes.judging import Judged, judged

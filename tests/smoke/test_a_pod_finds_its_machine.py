@@ -11,8 +11,8 @@ from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.requirements import RACK_KEY, ZONE_KEY
 from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import DEPLOYMENTS, NODES, PODS
-from scaletest.cluster.manifests import GROUP_LABEL
-from scaletest.model.fleet import ARCHETYPE_LABEL
+from scaletest.cluster.workloads.manifests import GROUP_LABEL
+from scaletest.model.demand.seeding import ARCHETYPE_LABEL
 from tests.smoke.fleet import PROVIDER, SHARD, Fleet
 from tests.smoke.profiles import like_smoke, write_profile
 from tests.smoke.stage import Stage

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scaletest.host.markers import command_of
-from scaletest.model.reading import SUBSTRATES
+from scaletest.project import SUBSTRATES
 from tests.smoke.runs import SHARED, FinishedRun, LiveRun, run
 from tests.smoke.stage import Stage
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scaletest.model.reading import PROFILES
+from scaletest.project import PROFILES
 from tests.smoke.runs import FinishedRun, LiveRun, run
 
 # Somebody waits for each core at all times (the kernel's pressure is a mean over cores), and the runs beside this one

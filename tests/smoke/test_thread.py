@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bigfleet.provider.ledger.file import count_ledger
-from scaletest.judge.gates import gates_for
+from bigfleet.provider.fake.ledger.file import count_ledger
+from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HOPS
 from scaletest.report.dashboard import queries_of
 from scaletest.report.dashboards import STORED

@@ -9,7 +9,7 @@ from typing import Any
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY
 from bigfleet.kube import Informer, KubeClient, Object, Resource
 from bigfleet.kube.resources import CAPACITY_REQUESTS, DEPLOYMENTS, PODS
-from scaletest.model.fleet import ARCHETYPE_LABEL
+from scaletest.model.demand.seeding import ARCHETYPE_LABEL
 from tests.patience import eventually
 
 NAMESPACE = "default"

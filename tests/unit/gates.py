@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from scaletest.judge.gate import Gate
-from scaletest.judge.measures import Promql
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.measures import Promql
 
 
 def a_gate(key: str = "k", title: str = "t", query: str = "q", **rest: Any) -> Gate:

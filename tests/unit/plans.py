@@ -2,9 +2,9 @@
 
 from functools import cache
 
+from scaletest.model.documents.substrate import Host
+from scaletest.model.files.reading import read_profile, read_substrate, shipped
 from scaletest.model.plan import Plan, make_plan
-from scaletest.model.reading import read_profile, read_substrate, shipped
-from scaletest.model.substrate import Host
 
 SHIPPED = tuple(path.stem for path in shipped("profile"))
 LAPTOP = Host(v_cpu=2, memory_gi_b=24)

@@ -13,18 +13,18 @@ from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import Profile, Requirement
 from bigfleet.engine import Action, ActionKind
-from bigfleet.shard.audit import AuditLog
-from bigfleet.shard.domains import Domains
-from bigfleet.shard.execute import Executor
-from bigfleet.shard.holds import Holds
-from bigfleet.shard.inventory import Inventory
+from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.metrics import ShardMetrics
-from bigfleet.shard.needs import NeedsTable
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.process import observer
-from bigfleet.shard.providerclient import ProviderError
-from bigfleet.shard.questions import NoSession
-from bigfleet.shard.reconcile import Reconciler
+from bigfleet.shard.provider.audit import AuditLog
+from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.client import ProviderError
+from bigfleet.shard.provider.domains import Domains
+from bigfleet.shard.provider.execute import Executor
+from bigfleet.shard.provider.reconcile import Reconciler
+from bigfleet.shard.sessions.needs import NeedsTable
+from bigfleet.shard.sessions.questions import NoSession
 
 PROFILE = Profile.canonical([], [], 1000, 3, 0)
 _AFTER = {

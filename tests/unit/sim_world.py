@@ -15,13 +15,13 @@ from bigfleet.core.requirements import (
     WhenUnsatisfiable,
 )
 from bigfleet.engine import ActionKind, EngineOptions
-from bigfleet.provider.latency import Latency
-from bigfleet.sim.cluster import Cluster, ClusterModel
-from bigfleet.sim.pods import PodClass
-from bigfleet.sim.provider import ProviderModel
-from bigfleet.sim.shard import ShardModel
-from bigfleet.sim.simulation import Model, Simulation
-from bigfleet.sim.timeline import Timeline
+from bigfleet.provider.fake.latency import Latency
+from bigfleet.scheduling.pods import PodClass
+from bigfleet.sim.world.cluster import Cluster, ClusterModel
+from bigfleet.sim.world.provider import ProviderModel
+from bigfleet.sim.world.shard import ShardModel
+from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.timeline import Timeline
 
 CYCLE = 10.0
 NO_CAP = EngineOptions(reclaim_cap_fraction=0)

@@ -5,8 +5,8 @@ from typing import Any
 from scaletest.cluster.witness.auditor import Witness
 from scaletest.cluster.witness.blindness import Sight
 from scaletest.cluster.witness.figures import Figures
-from scaletest.model.catalog import Archetype, Gang, LabelAxis, Size, SpreadConstraint
-from scaletest.model.draw import Workload
+from scaletest.model.demand.draw import Workload
+from scaletest.model.documents.catalog import Archetype, Gang, LabelAxis, Size, SpreadConstraint
 
 TEAM = LabelAxis(key="example.com/team", count=3)
 

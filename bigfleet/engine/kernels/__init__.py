@@ -28,10 +28,11 @@ class Kernels:
 def kernels() -> Kernels:
     """Loaded at the first cycle, because that takes a second."""
     from bigfleet.engine.kernels import jit
+    from bigfleet.engine.kernels.home import NotBuilt
 
     try:
         modules = [importlib.import_module(f"{__name__}.{name}") for name in MODULES]
-    except jit.NotBuilt:
+    except NotBuilt:
         # What the cache has does not suit this CPU after all.
         jit.go_plain()
         modules = [importlib.reload(importlib.import_module(f"{__name__}.{name}")) for name in MODULES]

@@ -6,11 +6,12 @@ import sys
 import time
 
 from bigfleet.engine.kernels import MODULES, jit
+from bigfleet.engine.kernels.home import directory
 
 
 def main(arguments: list[str]) -> int:
     if arguments == ["where"]:
-        sys.stdout.write(f"{jit.directory()}\n")
+        sys.stdout.write(f"{directory()}\n")
         return 0
     if arguments != ["build"]:
         sys.stderr.write("usage: python -m bigfleet.engine.kernels build | where\n")
@@ -19,7 +20,7 @@ def main(arguments: list[str]) -> int:
         return 0
     os.environ[jit.MODE_VARIABLE] = "build"
     importlib.reload(jit)
-    jit.directory().mkdir(parents=True, exist_ok=True)
+    directory().mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     sys.stdout.write("compiling the engine's kernels (once for each version of them)\n")
     for name in MODULES:

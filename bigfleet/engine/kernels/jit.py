@@ -1,57 +1,16 @@
 """How a kernel is compiled: ahead of time by `make`, never while a shard runs (ADR-15)."""
 
-import hashlib
 import os
-import platform
-import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from bigfleet.userdirs import kernels_home
+from bigfleet.engine.kernels.home import directory
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # cached: use what was built, else plain Python; plain: never use it; build: compile and store.
 MODE_VARIABLE = "BIGFLEET_KERNELS"
-_SOURCES = Path(__file__).parent
 _MARKER = "complete"
-
-
-class NotBuilt(RuntimeError):
-    """A kernel is not in the cache, and nobody compiles while a shard runs."""
-
-
-def directory() -> Path:
-    """The home of the kernels of this source, this CPU, this Python and this numba."""
-    return kernels_home() / _key()
-
-
-def _key() -> str:
-    digest = hashlib.sha256()
-    for source in sorted(_SOURCES.glob("*.py")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    for part in (_numba_version(), sys.version, platform.machine(), _cpu()):
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()[:24]
-
-
-def _numba_version() -> str:
-    try:
-        return version("numba")
-    except PackageNotFoundError:
-        return ""
-
-
-def _cpu() -> str:
-    """What the compiler tunes for: the model and its features."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    wanted = ("model name", "flags", "CPU part", "Features")
-    return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
 def _mode() -> str:

@@ -6,17 +6,17 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
-from bigfleet.engine.kernels import jit
+from bigfleet.engine.kernels.home import NotBuilt, directory
 
 
 class _Locator(_CacheLocator):
     """The directory's name says everything that a kernel depends on, so nothing in it is ever stale."""
 
     def get_cache_path(self) -> str:
-        return str(jit.directory())
+        return str(directory())
 
     def get_source_stamp(self) -> str:
-        return jit.directory().name
+        return directory().name
 
     def get_disambiguator(self) -> str:
         return ""
@@ -44,7 +44,7 @@ class _NoCompiler:
         return getattr(self._compiler, name)
 
     def compile(self, *_arguments: Any) -> Any:
-        raise jit.NotBuilt("a kernel is missing in the cache; `make kernels` builds it")
+        raise NotBuilt("a kernel is missing in the cache; `make kernels` builds it")
 
 
 def machine_code(function: Any, signature: str, build: bool) -> Any:

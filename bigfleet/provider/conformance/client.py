@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
 from bigfleet.provider.conformance.verdicts import Broken, Gone
-from bigfleet.reach import trouble_with, words_of
+from bigfleet.rpc.reach import trouble_with, words_of
 
 _REMEMBERED = 6
 _LONGEST_VALUE = 60

@@ -9,15 +9,15 @@ from typing import Literal
 
 import grpc
 
-from bigfleet.commandline import lose_output
-from bigfleet.files import write_file
+from bigfleet.process.commandline import lose_output
+from bigfleet.process.files import write_file
 from bigfleet.provider.conformance import report as reports
 from bigfleet.provider.conformance.bench import Bench, Limits
 from bigfleet.provider.conformance.client import Client
 from bigfleet.provider.conformance.joining import joining
 from bigfleet.provider.conformance.suite import chosen, judge, not_made
 from bigfleet.provider.conformance.verdicts import Gone, Outcome, Report, Result, Verdict
-from bigfleet.reach import is_a_stranger, tls_hint, trouble_with
+from bigfleet.rpc.reach import is_a_stranger, tls_hint, trouble_with
 from bigfleet.security import channel
 from bigfleet.security.choice import check_choice
 from bigfleet.security.files import IdentityFiles

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from bigfleet.files import lock
+from bigfleet.process.files import lock
 
 _MAGIC = b"BFPJ0001"
 _SALT_BYTES = 8

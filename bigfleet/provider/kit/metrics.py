@@ -6,7 +6,7 @@ import grpc
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet.core.machines import MachineState
-from bigfleet.daemon import exponential_buckets
+from bigfleet.process.daemon import exponential_buckets
 from bigfleet.provider.kit.inventory import Inventory
 from bigfleet.provider.kit.transitions import Kind
 

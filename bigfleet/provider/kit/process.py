@@ -13,10 +13,9 @@ import grpc
 import structlog
 from prometheus_client import CollectorRegistry
 
-from bigfleet import daemon
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
 from bigfleet.core.machines import MachineState
-from bigfleet.malformed import RefuseMalformed
+from bigfleet.process import daemon
 from bigfleet.provider.kit.backend import Backend
 from bigfleet.provider.kit.domains import ShardDomains
 from bigfleet.provider.kit.journal import StorageError
@@ -27,6 +26,7 @@ from bigfleet.provider.kit.service import CapacityProvider
 from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.store import Disk
 from bigfleet.provider.kit.transitions import Timeouts
+from bigfleet.rpc.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.choice import check_choice
 from bigfleet.security.renewal import Renewal, keep_renewed

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from bigfleet.daemon import exponential_buckets
+from bigfleet.process.daemon import exponential_buckets
 from bigfleet.provider.kit.entries import Entry, decode, encode, in_frames
 from bigfleet.provider.kit.errors import Unstored
 from bigfleet.provider.kit.journal import Journal, StorageError

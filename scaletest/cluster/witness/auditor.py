@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from bigfleet.kube import Object
-from bigfleet.watermarks import Watermarks
+from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.blindness import Sight
 from scaletest.cluster.witness.coverage import Lacking, Offer, Uncovered
 from scaletest.cluster.witness.expected import Expected
 from scaletest.cluster.witness.living import Living
 from scaletest.cluster.witness.requests import Acknowledgements, Pairs
-from scaletest.model.draw import Workload
+from scaletest.model.demand.draw import Workload
 
 
 class Witness:

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from bigfleet.kube import Object
-from bigfleet.watermarks import Watermarks
+from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.ages import Ages
 from scaletest.cluster.witness.amounts import Amounts
 from scaletest.cluster.witness.rooms import (
@@ -16,7 +16,7 @@ from scaletest.cluster.witness.rooms import (
     rooms_by_domain,
     rule_of,
 )
-from scaletest.model.draw import Workload
+from scaletest.model.demand.draw import Workload
 
 # Every Node, for what all Pods ask of all Nodes together.
 _ANYWHERE: Allowed = ()

@@ -8,9 +8,9 @@ import msgspec
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.kube import Object
-from scaletest.cluster.manifests import GROUP_LABEL
 from scaletest.cluster.witness.amounts import amounts_of, milli_of
-from scaletest.model.draw import Workload
+from scaletest.cluster.workloads.manifests import GROUP_LABEL
+from scaletest.model.demand.draw import Workload
 
 OWNER = "owner"
 # Not equal to anything that is expected.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bigfleet.watermarks import EDGES, Watermarks
+from bigfleet.process.watermarks import EDGES, Watermarks
 from scaletest.cluster.witness.auditor import Witness
 
 _PREFIX = "scaletest_witness"

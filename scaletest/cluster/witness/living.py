@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from bigfleet.watermarks import Watermarks
+from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.needs import Combination, need_of
-from scaletest.model.draw import Workload
+from scaletest.model.demand.draw import Workload
 
 
 class Living:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from scaletest.cluster.witness.amounts import Amounts, amounts_of
-from scaletest.model.draw import Workload
+from scaletest.model.demand.draw import Workload
 
 # (resource, priority class, kind): what demand is told apart by.
 Combination = tuple[str, str, str]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
-from scaletest.cluster.manifests import counted_by_spread
 from scaletest.cluster.witness.amounts import amounts_of
-from scaletest.model.draw import Workload
+from scaletest.cluster.workloads.manifests import counted_by_spread
+from scaletest.model.demand.draw import Workload
 
 # The room for Pods that ask for nothing.
 _ENDLESS = 1_000_000

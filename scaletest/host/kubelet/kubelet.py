@@ -9,14 +9,14 @@ from bigfleet.kube import Informer, Object, Resource, key_of
 from bigfleet.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from scaletest.host.credentials import NODE_NAME, Credentials
 from scaletest.host.kubelet import policy
-from scaletest.host.kubelet.claims import Claims
-from scaletest.host.kubelet.isolation import Isolation
-from scaletest.host.kubelet.names import presence
+from scaletest.host.kubelet.network.names import presence
+from scaletest.host.kubelet.network.services import ServiceProxy
 from scaletest.host.kubelet.node import Node
-from scaletest.host.kubelet.pods import Pod
+from scaletest.host.kubelet.pod.pods import Pod
+from scaletest.host.kubelet.process.isolation import Isolation
 from scaletest.host.kubelet.runtime import Runtime
-from scaletest.host.kubelet.server import KubeletServer
-from scaletest.host.kubelet.services import ServiceProxy
+from scaletest.host.kubelet.streams.server import KubeletServer
+from scaletest.host.kubelet.volumes.claims import Claims
 
 _MAX_REFUSAL_DELAY_SECONDS = 30.0
 # Changes that come together, as in a rollout, are passed on together.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bigfleet.kube import Object
-from scaletest.host.kubelet.selecting import matches
+from scaletest.host.kubelet.spec.selectors import matches
 
 _VOLUME_KINDS = {"emptyDir", "configMap", "secret", "projected", "downwardAPI", "persistentVolumeClaim"}
 _HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")

@@ -9,9 +9,9 @@ import aiohttp
 from bigfleet.kube import KubeClient
 from scaletest.host.addresses import Network, PodAddresses
 from scaletest.host.kubelet.events import Events
-from scaletest.host.kubelet.isolation import Isolation
-from scaletest.host.kubelet.logtimes import LogTimes
-from scaletest.host.kubelet.names import Names
+from scaletest.host.kubelet.logs.logtimes import LogTimes
+from scaletest.host.kubelet.network.names import Names
+from scaletest.host.kubelet.process.isolation import Isolation
 from scaletest.host.processes import Spawner
 
 

@@ -8,7 +8,7 @@ from tests.smoke.mistakes.entry import IN_SOAK, Entry, mistaken, one_in
 
 # From the soak on: before, the run would not become steady.
 _TAKES_WHAT_SERVES = Mistake(
-    "engine/shrinking.py",
+    "engine/phases/shrinking.py",
     "        before, self._since = self._since, {}\n",
     f"""\
         before, self._since = self._since, {{}}
@@ -34,13 +34,13 @@ ENGINE: list[Entry] = [
     mistaken(
         "the engine buys a fifth too much",
         "shard",
-        Mistake("engine/credit.py", _WANTS, _WANTS.replace("rows])", "rows]) * 6 // 5")),
+        Mistake("engine/phases/credit.py", _WANTS, _WANTS.replace("rows])", "rows]) * 6 // 5")),
         gates="machinesHeld",
     ),
     mistaken(
         "the engine covers four fifths of the demand",
         "shard",
-        Mistake("engine/credit.py", _WANTS, _WANTS.replace("rows])", "rows]) * 4 // 5")),
+        Mistake("engine/phases/credit.py", _WANTS, _WANTS.replace("rows])", "rows]) * 4 // 5")),
         gates="uncoveredSeconds",
     ),
     mistaken(
@@ -64,7 +64,7 @@ ENGINE: list[Entry] = [
         "the engine never gives back what a shed leaves over",
         "shard",
         Mistake(
-            "engine/shrinking.py",
+            "engine/phases/shrinking.py",
             "excess[: reclaim_cap(known.configured, self._cap_fraction)]",
             "excess[:0]",
         ),
@@ -75,7 +75,7 @@ ENGINE: list[Entry] = [
         "the engine ignores a hard spread",
         "shard",
         Mistake(
-            "engine/profiles.py",
+            "engine/columns/profiles.py",
             "                    if term.when is WhenUnsatisfiable.DO_NOT_SCHEDULE\n",
             "                    if term.when is not WhenUnsatisfiable.DO_NOT_SCHEDULE\n",
         ),
@@ -84,7 +84,11 @@ ENGINE: list[Entry] = [
     mistaken(
         "the engine puts gangs into any rack",
         "shard",
-        Mistake("engine/profiles.py", "self.same_keys[number] = keys[profile.same.key]", "self.same_keys[number] = -1"),
+        Mistake(
+            "engine/columns/profiles.py",
+            "self.same_keys[number] = keys[profile.same.key]",
+            "self.same_keys[number] = -1",
+        ),
         gates="podsLackingCapacitySeconds endToEndPodBindP50Seconds",
     ),
 ]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from scaletest.judge.gate import Verdict
+from scaletest.judge.gates.gate import Verdict
 from tests.mutants.mutant import Mistake
 from tests.smoke.runs import LiveRun
 
@@ -14,9 +14,9 @@ Meddle = Callable[[LiveRun], Awaitable[None]]
 Component = Literal["shard", "operator", "pod-controller", "coordinator", "provider", ""]
 
 SOAK_SECONDS = 90
-# In a mistake's code, below bigfleet/<package>/: true from the soak on, for what would keep a run from settling.
+# In a mistake's code: true from the soak on, for what would keep a run from settling.
 SOAK_MARKER = "in-soak"
-SOAK_BEGAN = f'__import__("pathlib").Path(__file__).parents[1].joinpath({SOAK_MARKER!r})'
+SOAK_BEGAN = f'__import__("pathlib").Path(__import__("bigfleet").__path__[0], {SOAK_MARKER!r})'
 IN_SOAK = f"{SOAK_BEGAN}.exists()"
 
 

@@ -10,8 +10,6 @@ from tests.smoke.runs import LiveRun
 
 _LOSSES = "lossUnreplacedSeconds lossReplacedP99Seconds"
 _NOT_BOUGHT = f"uncoveredSeconds podsLackingCapacitySeconds {_LOSSES}"
-# The kit is one folder further down.
-_IN_SOAK_OF_KIT = IN_SOAK.replace("parents[1]", "parents[2]")
 _INTO_SOAK_SECONDS = 15.0
 
 
@@ -39,7 +37,7 @@ _SHARD = [
         "machines for one cluster are configured for the other",
         "shard",
         Mistake(
-            "shard/execute.py",
+            "shard/provider/execute.py",
             "self._provider.configure(machine_id, action.cluster, blob, metadata)\n",
             f"""\
 self._provider.configure(
@@ -90,7 +88,7 @@ self._provider.configure(
         "the shard does not see half of what it could buy",
         "shard",
         Mistake(
-            "shard/reconcile.py",
+            "shard/provider/reconcile.py",
             "            if self._may_be_stale(machine.id, machine.state):\n",
             f"""\
             unseen = machine.state is MachineState.SPECULATIVE and {one_in(2, "machine.id")}
@@ -102,7 +100,7 @@ self._provider.configure(
     mistaken(
         "every machine is held although none was refused",
         "shard",
-        Mistake("shard/holds.py", "        return hold is not None and ", "        return hold is None or "),
+        Mistake("shard/provider/backoff.py", "        return hold is not None and ", "        return hold is None or "),
         gates="",
         exit_codes=(3,),
     ),
@@ -110,7 +108,7 @@ self._provider.configure(
         "every notice goes to the first session",
         "shard",
         Mistake(
-            "shard/sessions.py",
+            "shard/sessions/sessions.py",
             "        session = self._sessions.get(notice.cluster)\n",
             "        session = next(iter(self._sessions.values()), None)\n",
         ),
@@ -120,7 +118,7 @@ self._provider.configure(
     mistaken(
         "tokens repeat",
         "shard",
-        Mistake("shard/epoch.py", "itertools.count(1)", "itertools.repeat(1)"),
+        Mistake("shard/provider/epoch.py", "itertools.count(1)", "itertools.repeat(1)"),
         gates="",
         exit_codes=(3,),
     ),
@@ -128,7 +126,7 @@ self._provider.configure(
         "anybody may open a session",
         "shard",
         Mistake(
-            "shard/sessions.py",
+            "shard/sessions/sessions.py",
             'allowed = identity is None or identity == Identity("cluster", cluster)',
             "allowed = identity is None or bool(cluster)",
         ),
@@ -142,7 +140,9 @@ _ENGINE = [
         "the engine reads every need a fifth too large",
         "shard",
         Mistake(
-            "engine/blocks.py", "        return written[aggregates], ", "        return written[aggregates] * 6 // 5, "
+            "engine/columns/blocks.py",
+            "        return written[aggregates], ",
+            "        return written[aggregates] * 6 // 5, ",
         ),
         gates="demandHeld machinesHeld",
     ),
@@ -150,7 +150,7 @@ _ENGINE = [
         "nothing is bought for low priorities",
         "shard",
         Mistake(
-            "engine/acquisition.py",
+            "engine/phases/acquisition.py",
             "    order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, -priorities))\n",
             """\
     order = np.lexsort((fleet.clusters.ranks()[numbers], arrivals, -priorities))
@@ -163,7 +163,7 @@ _ENGINE = [
         "a need that lacks the room of one Pod is taken for met",
         "shard",
         Mistake(
-            "engine/acquisition.py",
+            "engine/phases/acquisition.py",
             '        missing=column("missing", np.int64)[order].reshape(-1, width),\n',
             """\
         missing=np.maximum(
@@ -177,7 +177,7 @@ _ENGINE = [
         "the engine takes any machine for a match",
         "shard",
         Mistake(
-            "engine/profiles.py",
+            "engine/columns/profiles.py",
             "                met &= self._meets(requirement, first, kinds)\n",
             "                met |= self._meets(requirement, first, kinds)\n",
         ),
@@ -187,7 +187,7 @@ _ENGINE = [
     mistaken(
         "the engine takes what is dearest first",
         "shard",
-        Mistake("engine/kinds.py", "[effective_cost(price,", "[-effective_cost(price,"),
+        Mistake("engine/columns/kinds.py", "[effective_cost(price,", "[-effective_cost(price,"),
         Mistake("engine/kernels/acquire.py", "state > head_states[cell]:", "state < head_states[cell]:"),
         Mistake("engine/kernels/acquire.py", "or state < head_states[cell]", "or state > head_states[cell]"),
         gates="boughtNeedlessly",
@@ -309,7 +309,7 @@ _PROVIDER = [
             "provider/kit/lifecycle.py",
             '                return {"host": await self._backend.create(machine)}\n',
             f"""\
-                if {_IN_SOAK_OF_KIT} and {one_in(3, "machine.id")}:
+                if {IN_SOAK} and {one_in(3, "machine.id")}:
                     await asyncio.Event().wait()
                 return {{"host": await self._backend.create(machine)}}
 """,
@@ -323,7 +323,7 @@ _PROVIDER = [
         Mistake(
             "provider/kit/inventory.py",
             "        start = 0 if cursor is None else bisect_right(self._changes, cursor)\n",
-            f"        start = 0 if cursor is None else bisect_right(self._changes, cursor) + {_IN_SOAK_OF_KIT}\n",
+            f"        start = 0 if cursor is None else bisect_right(self._changes, cursor) + {IN_SOAK}\n",
         ),
         gates=f"callUnfinishedSeconds machinesAgree {_LOSSES}",
         seconds=120,

@@ -51,7 +51,7 @@ PROVIDER: list[Entry] = [
     mistaken(
         "tokens repeat, and the fence lets equal ones through",
         "provider",
-        Mistake("shard/epoch.py", "itertools.count(1)", "itertools.repeat(1)"),
+        Mistake("shard/provider/epoch.py", "itertools.count(1)", "itertools.repeat(1)"),
         Mistake(
             "provider/kit/fencing.py",
             "        if mark is not None and stamp <= mark:\n",

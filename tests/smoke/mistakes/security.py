@@ -8,7 +8,7 @@ SECURITY: list[Entry] = [
         "the shard believes the cluster that a hello names",
         "shard",
         Mistake(
-            "shard/sessions.py",
+            "shard/sessions/sessions.py",
             'identity is None or identity == Identity("cluster", cluster)',
             'identity is None or identity.kind == "cluster"',
         ),
@@ -37,7 +37,7 @@ SECURITY: list[Entry] = [
         "every operator is refused",
         "shard",
         Mistake(
-            "shard/sessions.py",
+            "shard/sessions/sessions.py",
             'identity is None or identity == Identity("cluster", cluster)',
             'identity is None or identity == Identity("shard", cluster)',
         ),

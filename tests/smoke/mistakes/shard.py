@@ -10,7 +10,7 @@ SHARD: list[Entry] = [
         "roll-ups of one cluster are swallowed",
         "shard",
         Mistake(
-            "shard/intake.py",
+            "shard/sessions/intake.py",
             "verdict = self._needs.replace(",
             'verdict = UNCHANGED if cluster.endswith("-1") else self._needs.replace(',
         ),
@@ -35,7 +35,7 @@ SHARD: list[Entry] = [
         "half of the losses are not noticed",
         "shard",
         Mistake(
-            "shard/reconcile.py",
+            "shard/provider/reconcile.py",
             "            if self._may_be_stale(machine.id, machine.state):\n",
             f"""\
             unseen = machine.state is MachineState.FAILED and {one_in(2, "machine.id")}
@@ -48,7 +48,7 @@ SHARD: list[Entry] = [
         "losses are noticed late",
         "shard",
         Mistake(
-            "shard/reconcile.py",
+            "shard/provider/reconcile.py",
             "            if self._may_be_stale(machine.id, machine.state):\n",
             """\
             first = vars(self).setdefault("_first_seen", {}).setdefault((machine.id, machine.state), time.monotonic())
@@ -78,7 +78,7 @@ SHARD: list[Entry] = [
         "no Bootstraps for the first three minutes of a ten-minute soak",
         "shard",
         Mistake(
-            "shard/execute.py",
+            "shard/provider/execute.py",
             "        start, through, _ = _COURSE[kind]\n",
             f"""\
         start, through, _ = _COURSE[kind]
@@ -93,7 +93,7 @@ SHARD: list[Entry] = [
         "every second roll-up is dropped by the shard",
         "shard",
         Mistake(
-            "shard/sessions.py",
+            "shard/sessions/sessions.py",
             "            if isinstance(message, Rollup):\n",
             """\
             if isinstance(message, Rollup):
@@ -124,7 +124,7 @@ SHARD: list[Entry] = [
         "demand that falls is not believed",
         "shard",
         Mistake(
-            "shard/needs.py",
+            "shard/sessions/needs.py",
             "    if need.aggregate == known.aggregate and",
             "    if all(need.aggregate.get(name, 0) <= milli for name, milli in known.aggregate.items()) and",
         ),
@@ -135,7 +135,7 @@ SHARD: list[Entry] = [
         "the demand stays as it was first told",
         "shard",
         Mistake(
-            "shard/needs.py",
+            "shard/sessions/needs.py",
             "        heard = cluster in self._needs\n",
             """\
         heard = cluster in self._needs
@@ -150,7 +150,7 @@ SHARD: list[Entry] = [
         "a blob is kept for the next machine of its cluster",
         "shard",
         Mistake(
-            "shard/execute.py",
+            "shard/provider/execute.py",
             "            blob = await self._operators.request_blob(action.cluster, action.machine_id, requirements)\n",
             """\
             kept = vars(self).setdefault("_kept", {})
@@ -166,8 +166,10 @@ SHARD: list[Entry] = [
     mistaken(
         "slots for provider calls are not given back",
         "shard",
-        Mistake("shard/execute.py", "asyncio.Semaphore(concurrency)", "asyncio.Semaphore(min(concurrency, 64))"),
-        Mistake("shard/execute.py", "            self._slots.release()\n", "            pass\n"),
+        Mistake(
+            "shard/provider/execute.py", "asyncio.Semaphore(concurrency)", "asyncio.Semaphore(min(concurrency, 64))"
+        ),
+        Mistake("shard/provider/execute.py", "            self._slots.release()\n", "            pass\n"),
         gates=f"{_LOSSES} uncoveredSeconds",
         seconds=150,
     ),
@@ -175,7 +177,7 @@ SHARD: list[Entry] = [
         "reports stop after thirty",
         "shard",
         Mistake(
-            "shard/coordclient.py",
+            "shard/reports.py",
             "                answered = await self._report()\n",
             """\
                 if self._reports >= 30:

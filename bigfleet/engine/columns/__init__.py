@@ -1,0 +1,1 @@
+"""The engine's data, in columns: machines, needs, profiles, kinds, names."""

@@ -1,0 +1,1 @@
+"""The machines that the shard knows, and what it says of them by cluster."""

@@ -1,0 +1,178 @@
+"""The shard's side of the coordinator: reports up, instructions down. The shard works just as well without it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import grpc
+import structlog
+
+from bigfleet.api.v1alpha1 import coordinator_pb2
+from bigfleet.core.machines import MachineState
+from bigfleet.rpc.leaderclient import CoordinatorError, LeaderClient
+from bigfleet.shard.convert import shortfall_to_wire
+from bigfleet.shard.cycle import CycleReport
+from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.metrics import ReportOutcome, ShardMetrics
+from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.provider.domains import Domain, Domains
+
+log = structlog.get_logger()
+
+_REPORT_TIMEOUT_SECONDS = 5.0
+_FIRST_RETRY_SECONDS = 0.5
+_MAX_SHORTFALLS = 100
+_FREE = (MachineState.IDLE, MachineState.SPECULATIVE)
+
+_Ack = coordinator_pb2.InstructAck
+
+
+class Instructions:
+    """Carries out what the coordinator asks, once per instruction, and never for one that was deposed."""
+
+    def __init__(self, domains: Domains, domains_changed: Callable[[], None]) -> None:
+        self._domains = domains
+        self._domains_changed = domains_changed
+        self.term = 0
+        # Terms count from the start when the coordinators lost everything; a later founding is newer all the same.
+        self._founded = 0
+        self._acks: dict[str, coordinator_pb2.InstructAck] = {}
+
+    def take(self, answer: coordinator_pb2.ReportAck) -> list[coordinator_pb2.InstructAck]:
+        """The acknowledgements to send with the next report."""
+        if (answer.founded_unix_ns, answer.coordinator_term) < (self._founded, self.term):
+            log.warning("answer of a deposed coordinator dropped", term=answer.coordinator_term, known=self.term)
+            return []
+        if answer.founded_unix_ns != self._founded:
+            # Its instructions may have the numbers of others that we acknowledged long ago.
+            self._acks.clear()
+        self._founded, self.term = answer.founded_unix_ns, answer.coordinator_term
+        if answer.domains_assigned and self._domains.confine():
+            log.warning("other shards have domains: without one of our own we own nothing")
+            self._domains_changed()
+        pending = {instruction.instruction_id for instruction in answer.instructions}
+        # What the coordinator no longer sends, it has our word on.
+        self._acks = {key: ack for key, ack in self._acks.items() if key in pending}
+        for instruction in answer.instructions:
+            if instruction.instruction_id not in self._acks:
+                self._acks[instruction.instruction_id] = self._carry_out(instruction)
+        return list(self._acks.values())
+
+    def _carry_out(self, instruction: coordinator_pb2.CoordinatorInstruction) -> coordinator_pb2.InstructAck:
+        outcome, reason = _Ack.ACCEPTED, ""
+        payload = instruction.WhichOneof("payload")
+        if instruction.coordinator_term < self.term:
+            outcome, reason = _Ack.REJECTED_STALE, f"term {instruction.coordinator_term} is older than {self.term}"
+        elif payload in ("assign_domain", "unassign_domain"):
+            asked = getattr(instruction, payload)
+            domain = (asked.topology_key, asked.topology_value)
+            if not all(domain):
+                outcome, reason = _Ack.REJECTED_INVALID, "a domain needs a topology_key and a topology_value"
+            elif self._domains.assign(domain) if payload == "assign_domain" else self._domains.unassign(domain):
+                log.info("domains changed", instruction=payload, key=domain[0], value=domain[1])
+                self._domains_changed()
+        elif payload is None:
+            outcome, reason = _Ack.REJECTED_INVALID, "the instruction asks for nothing that this shard knows"
+        else:
+            outcome, reason = _Ack.FAILED, f"{payload} is not implemented: machines do not move between shards yet"
+        return _Ack(instruction_id=instruction.instruction_id, outcome=outcome, reason=reason)
+
+
+class CoordinatorClient:
+    """Reports to the leading coordinator, again and again."""
+
+    def __init__(
+        self,
+        options: ShardOptions,
+        addresses: str,
+        epoch: int,
+        inventory: Inventory,
+        latest: Callable[[], CycleReport],
+        instructions: Instructions,
+        domains: Domains,
+        metrics: ShardMetrics,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._coordinators = LeaderClient([each.strip() for each in addresses.split(",")], options.tls_dir)
+        self._epoch = epoch
+        self._inventory = inventory
+        self._latest = latest
+        self._instructions = instructions
+        self._domains = domains
+        self._metrics = metrics
+        self._reports = 0
+        self._taken_at = monotonic()
+        self._monotonic = monotonic
+        metrics.report_oldest.set_function(lambda: monotonic() - self._taken_at)
+        self._acks: list[coordinator_pb2.InstructAck] = []
+        # Set once the coordinators were asked, whether a leader answered or not.
+        self.asked = asyncio.Event()
+
+    async def run(self) -> None:
+        """Report for ever; after a report that no leader took the next one comes soon: an election takes a second."""
+        interval = self._options.coordinator_heartbeat_interval_seconds
+        wait = _FIRST_RETRY_SECONDS
+        try:
+            while True:
+                answered = await self._report()
+                self.asked.set()
+                if answered:
+                    wait = _FIRST_RETRY_SECONDS
+                    await asyncio.sleep(interval)
+                else:
+                    await asyncio.sleep(min(wait, interval))
+                    wait *= 2
+        finally:
+            await self._coordinators.close()
+
+    async def _report(self) -> bool:
+        """Whether a leader answered."""
+        self._reports += 1
+        try:
+            answer = await self._coordinators.call("ReportShard", self._build(), _REPORT_TIMEOUT_SECONDS)
+        except CoordinatorError as error:
+            log.warning("report failed", error=str(error), tried=error.tried)
+            self._metrics.reports.labels(ReportOutcome.FAILED).inc()
+            return False
+        except grpc.aio.AioRpcError as error:
+            log.warning("report refused", code=error.code().name, details=error.details())
+            self._metrics.reports.labels(ReportOutcome.REFUSED).inc()
+        else:
+            if answer.acknowledged:
+                self._taken_at = self._monotonic()
+            outcome = ReportOutcome.TAKEN if answer.acknowledged else ReportOutcome.REFUSED
+            self._metrics.reports.labels(outcome).inc()
+            self._acks = self._instructions.take(answer)
+        return True
+
+    def _build(self) -> coordinator_pb2.ShardReport:
+        inventory = self._inventory
+        free = sum(count for (state, _, _), count in inventory.counts.items() if state in _FREE)
+        summary = coordinator_pb2.ShardSummary(
+            total_machines=len(inventory.machines),
+            free_machines=free,
+            per_instance_type_counts=+inventory.instance_types,
+            per_zone_counts=+inventory.zones,
+        )
+        shortfalls = self._latest().decisions.shortfalls[:_MAX_SHORTFALLS]
+        return coordinator_pb2.ShardReport(
+            shard_id=self._options.id,
+            cycle=self._reports,
+            timestamp_unix_nanos=time.time_ns(),
+            shard_epoch=self._epoch,
+            summary=summary,
+            shortfalls=[shortfall_to_wire(shortfall) for shortfall in shortfalls],
+            instruction_acks=self._acks,
+            shard_address=self._options.advertise_addr or self._options.listen,
+            domains=_owned_to_wire(self._domains.owned),
+        )
+
+
+def _owned_to_wire(owned: frozenset[Domain] | None) -> coordinator_pb2.OwnedDomains:
+    return coordinator_pb2.OwnedDomains(
+        everything=owned is None,
+        domains=[
+            coordinator_pb2.TopologyDomain(topology_key=key, topology_value=value) for key, value in sorted(owned or ())
+        ],
+    )

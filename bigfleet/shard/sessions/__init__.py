@@ -1,0 +1,1 @@
+"""Operators' sessions: roll-ups in, notices and questions out, and the needs table."""

@@ -1,0 +1,1 @@
+"""Scenarios: read from YAML, checked, and built into a world."""

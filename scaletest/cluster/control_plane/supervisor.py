@@ -1,0 +1,178 @@
+"""The supervisor of container `apiserver`: a whole Kubernetes control plane with kwok as its kubelets."""
+
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+
+import structlog
+import yaml
+from prometheus_client import CollectorRegistry
+
+from bigfleet.kube import KubeClient
+from bigfleet.kube.resources import CRDS
+from bigfleet.process import daemon
+from bigfleet.process.files import write_file
+from scaletest.cluster.control_plane import commands as flags
+from scaletest.cluster.control_plane.canary import fly_canary
+from scaletest.cluster.control_plane.endpoints import Endpoints
+from scaletest.cluster.control_plane.pki import Pki
+from scaletest.cluster.control_plane.reexport import ReExport
+from scaletest.cluster.markers import FILL_MARKER, READY_MARKER
+from scaletest.cluster.supervise.allocator import be_frugal, give_back
+from scaletest.cluster.supervise.children import Child, Children
+from scaletest.cluster.supervise.forks import in_a_copy
+from scaletest.cluster.supervise.polling import poll
+
+_CANARY_MARKER = "canary-bound"
+
+_STORAGE_SECONDS = 15
+_API_SECONDS = 60
+_CRDS_SECONDS = 30
+_CONTROLLERS_SECONDS = 60
+_CANARY_SECONDS = 60
+# An apiserver that is told to stop waits for its watches to end; here no client loses anything if it is killed first.
+_STOP_GRACE_SECONDS = 1.0
+
+# The one in C reads our CRDs in 5 ms, the one in Python in 190.
+_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ControlPlaneOptions:
+    """How to run one cluster's control plane."""
+
+    # Everything binds this address.
+    pod_ip: str
+    # Certificates, admin.kubeconfig, etcd's data and the ready marker; shared with container `workload`.
+    shared_dir: Path
+    metrics_addr: str
+    # What keeps the objects: etcd, or kine if the image holds that binary.
+    storage: str = "etcd"
+    # 0: kwok keeps no Node leases, which are most of an idle cluster's work.
+    node_lease_seconds: int = 0
+    # The apiserver's soft memory limit; near its live heap (about 450 MiB at 2,500 Pods) it burns CPU.
+    apiserver_memory_mib: int = 900
+    # The longest pause between two attempts to schedule a Pod; 0: Kubernetes' own 10 s. Never lower it to pass a gate:
+    # it is a lever for density alone.
+    scheduler_pod_max_backoff_seconds: int = 0
+    # Once the canary is bound, let kube-scheduler rest until the load-driver has bound the first fill. It would try
+    # every Pod twice, without a node and then too late, and that is much of a fill's work.
+    rest_scheduler: bool = False
+    # Passed to kube-apiserver as it is (the substrate's apiserver.extraFlags); may be repeated.
+    apiserver_extra_flag: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.storage not in flags.STORAGES:
+            raise ValueError(f"--storage is {self.storage!r}; it can be {' or '.join(flags.STORAGES)}")
+
+
+def prepare_site(options: ControlPlaneOptions) -> flags.Site:
+    """The cluster's place with its certificates. Call it before there is an event loop."""
+    be_frugal()
+    options.shared_dir.mkdir(parents=True, exist_ok=True)
+    pki = Pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig")
+
+    def issue() -> None:
+        from scaletest.cluster.control_plane.issuing import ensure_pki  # `cryptography` is for this one moment
+
+        ensure_pki(pki, options.pod_ip, flags.api_url(options.pod_ip))
+
+    in_a_copy(issue)
+    return flags.Site(options.pod_ip, options.shared_dir, pki)
+
+
+async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
+    """Bring the control plane up, say so, and keep it; ends with ChildDied when any part of it dies."""
+    marker = options.shared_dir / READY_MARKER
+    marker.unlink(missing_ok=True)  # an earlier start of this container may have left it
+    registry = CollectorRegistry()
+    async with Endpoints(site) as endpoints, Children(stop_grace_seconds=_STOP_GRACE_SECONDS) as children:
+        exporter = ReExport(endpoints, children, storage=options.storage)
+        registry.register(exporter)
+        metrics = await daemon.serve_metrics(
+            options.metrics_addr, registry, ready=marker.exists, refresh=exporter.refresh
+        )
+        try:
+            scheduler = await _bring_up(options, site, endpoints, children)
+            filled = options.shared_dir / FILL_MARKER
+            resting = options.rest_scheduler and not filled.exists()
+            if resting:
+                await children.retire(scheduler)
+            give_back()
+            marker.touch()
+            log.info("control plane is ready", server=site.api_url)
+            if resting:
+                await children.during(poll(partial(_is_there, filled)))
+                await _start_scheduler(options, site, children)
+                log.info("kube-scheduler is back: the first fill is bound")
+            await children.during(daemon.watch_loop_lag(registry))
+        finally:
+            marker.unlink(missing_ok=True)
+            await metrics.cleanup()
+
+
+async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> Child:
+    """Start everything, in order. Returns kube-scheduler."""
+    await children.start(flags.storage(site, options.storage))
+    # At once: an apiserver works for half a second before it needs its storage, and then waits for it.
+    await children.start(
+        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
+    )
+    if options.storage == "etcd":
+        await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _STORAGE_SECONDS)
+    else:
+        await children.until(partial(_is_there, site.kine_socket), "kine ready", _STORAGE_SECONDS)
+    await children.until(partial(endpoints.answer, f"{site.api_url}/readyz"), "kube-apiserver ready", _API_SECONDS)
+
+    await children.start(flags.kwok(site, options.node_lease_seconds))
+    await children.start(flags.controller_manager(site))
+    scheduler = await _start_scheduler(options, site, children)
+    async with KubeClient(site.pki.admin(), user_agent="scaletest-control-plane") as client:
+        await children.within(_CRDS_SECONDS, "CRDs established", apply_crds(client))
+        for name, url in (
+            ("kwok", f"{site.kwok_url}/healthz"),
+            ("kube-controller-manager", f"{site.controller_manager_url}/healthz"),
+            ("kube-scheduler", f"{site.scheduler_url}/readyz"),
+        ):
+            await children.until(partial(endpoints.answer, url), f"{name} ready", _CONTROLLERS_SECONDS)
+
+        # Once per life of the cluster: a canary among BigFleet's Pods would be demand.
+        bound = options.shared_dir / _CANARY_MARKER
+        if not bound.exists():
+            await children.within(_CANARY_SECONDS, "canary Pod bound and running", fly_canary(client))
+            bound.touch()
+    return scheduler
+
+
+async def _start_scheduler(options: ControlPlaneOptions, site: flags.Site, children: Children) -> Child:
+    config = flags.scheduler_configuration(site, options.scheduler_pod_max_backoff_seconds)
+    config_file = options.shared_dir / "scheduler.yaml"
+    write_file(config_file, yaml.safe_dump(config).encode(), mode=0o600)
+    return await children.start(flags.scheduler(site, config_file))
+
+
+async def _is_there(path: Path) -> bool:
+    return path.exists()
+
+
+async def apply_crds(client: KubeClient) -> None:
+    """Install BigFleet's CRDs and return when the apiserver serves them. Safe to repeat."""
+    folder = resources.files("bigfleet.api") / "crds"
+    documents = [
+        yaml.load(path.read_text(), _YAML_LOADER)  # our own files, and a safe loader
+        for path in folder.iterdir()
+        if path.name.endswith(".yaml")
+    ]
+    for document in documents:
+        await client.patch(CRDS, document["metadata"]["name"], document, kind="apply", field_manager="scaletest")
+    for document in documents:
+        await poll(partial(_established, client, document["metadata"]["name"]))
+
+
+async def _established(client: KubeClient, name: str) -> bool:
+    crd = await client.get(CRDS, name)
+    conditions = crd.get("status", {}).get("conditions") or []
+    return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

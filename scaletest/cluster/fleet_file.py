@@ -1,0 +1,57 @@
+"""Renders the provider's seed file: the machines for the demand that the load-drivers will draw, then ends.
+
+It runs in the provider's pod, before the provider, from the same load profile that the load-drivers read: demand and
+seeds cannot drift apart, and no ConfigMap has to carry a hundred thousand machines.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from scaletest.cluster.mounted import read_mounted
+from scaletest.cluster.workloads.podclass import pods_of
+from scaletest.model.demand.draw import Workload, draw_clusters
+from scaletest.model.demand.needs import burst_machines, count_demand
+from scaletest.model.demand.seeding import Owner, fleet_document, free_machines, seed_fleet
+from scaletest.model.documents.loadprofile import LoadProfile, Seeding
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class FleetOptions:
+    """What is read, and where the seed file goes."""
+
+    # The load profile, YAML.
+    load_profile: Path
+    # Sizes of the tiers, YAML.
+    seeding: Path
+    # The seed file, JSON.
+    out: Path
+
+
+async def serve(options: FleetOptions) -> None:
+    document = render_fleet(read_mounted(options.load_profile, LoadProfile), read_mounted(options.seeding, Seeding))
+    options.out.write_bytes(msgspec.json.encode(document))
+    log.info("seed file written", machines=sum(entry["count"] for entry in document["machines"]))
+
+
+def render_fleet(load: LoadProfile, seeding: Seeding) -> dict[str, Any]:
+    """The seed file's content."""
+    catalog, density, seed = seeding.catalog(load), seeding.density, seeding.machines
+
+    draws = list(draw_clusters(load.archetypes, load.target, load.seed, range(seeding.clusters)))
+    bursts = burst_machines(load.bursts, catalog.by_name, seeding.clusters, density)
+    demand = count_demand(draws, seeding.clusters, density, seed.configured_fraction, bursts)
+    free = free_machines(catalog, demand, seed, density, seeding.shards)
+    return fleet_document(seed_fleet(catalog, draws, free, seed, density, owner_of), density)
+
+
+def owner_of(workload: Workload, is_gang: bool) -> Owner:
+    """As the shard would have stamped machines that it acquired for this workload."""
+    pods = pods_of(workload)
+    profile = pods.profile if is_gang else pods.profile.without_same()
+    return profile.fingerprint, pods.group if is_gang else ""

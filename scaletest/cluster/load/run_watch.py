@@ -1,0 +1,63 @@
+"""Where the run stands, as the runner tells it through the ConfigMap `scaletest-run`.
+
+See docs/reference/harness.md#run-state.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+import structlog
+
+from bigfleet.kube import Informer, KubeClient, Object
+from bigfleet.kube.resources import CONFIG_MAPS
+from bigfleet.process import daemon
+
+CONFIG_MAP = "scaletest-run"
+
+log = structlog.get_logger(__name__)
+
+
+class RunWatch:
+    """Whether the soak is on, and since when. Without a run to watch it never is."""
+
+    def __init__(self, on_soak_start: Callable[[float], None] = lambda _: None) -> None:
+        self.soaking = asyncio.Event()
+        # In Unix seconds; has a meaning while soaking.
+        self.soak_start = 0.0
+        # Where the run stands has been looked at once.
+        self.known = asyncio.Event()
+        self._on_soak_start = on_soak_start
+
+    @property
+    def soak_seconds(self) -> float:
+        """How long the soak has been on; minus infinity when it is not."""
+        return time.time() - self.soak_start if self.soaking.is_set() else -math.inf
+
+    async def run(self, client: KubeClient, namespace: str) -> None:
+        """Follow the ConfigMap for ever."""
+        fields = f"metadata.name={CONFIG_MAP}"
+        informer = Informer(client, CONFIG_MAPS, namespace=namespace, fields=fields, on_change=self.on_change)
+
+        async def look_once() -> None:
+            await informer.synced.wait()
+            self.known.set()
+
+        await daemon.forever(informer.run(), look_once())
+
+    def on_change(self, _: Object | None, new: Object | None) -> None:
+        data = (new or {}).get("data") or {}
+        if data.get("phase") != "soak":
+            self.soaking.clear()
+            return
+        try:
+            soak_start = float(data["soakStart"])
+        except (KeyError, ValueError):
+            log.error("soak without a start", config_map=CONFIG_MAP, soak_start=data.get("soakStart"))
+            return
+        if not self.soaking.is_set():
+            log.info("soak begins", soak_start=soak_start)
+            self.soak_start = soak_start
+            self._on_soak_start(soak_start)
+            self.soaking.set()

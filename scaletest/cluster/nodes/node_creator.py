@@ -1,0 +1,385 @@
+"""The machines of a KWOK cluster: an UpcomingNode that boots becomes a Node, and a Node that is Ready phones home.
+
+BigFleet announces a machine; whether it lives, and what it is like, is the provider's to say.
+"""
+
+import asyncio
+import math
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWords
+from bigfleet.kube import (
+    AlreadyExists,
+    Informer,
+    KubeClient,
+    KubeConfig,
+    KubeError,
+    NotFound,
+    Object,
+    WorkQueue,
+    key_of,
+)
+from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
+from bigfleet.process import daemon
+from scaletest.cluster.nodes.lost_pods import LostPods
+from scaletest.cluster.nodes.phone_home import PhoneHome
+from scaletest.cluster.nodes.vouched import Vouched, VouchedMachine
+from scaletest.cluster.witness.ages import Ages
+
+UPCOMING_PREFIX = "un-"
+NODE_PREFIX = "fake-"
+# On a Node: which of the machine's bindings it belongs to.
+BINDING_ANNOTATION = "bigfleet-scaletest/binding"
+# Of a machine that does not say; density is the profile's to limit, not the kubelet's.
+DEFAULT_PODS = "1100"
+
+# Phases of a machine that has booted, and those in which one that exists is let be.
+_BOOTS = frozenset({"Registered", "Ready"})
+_LIVES = _BOOTS | {"Draining"}
+_OUTCOMES = ("created", "exists", "not_ready", "create_error", "cleanup_deleted", "cleanup_error")
+_P99_SIGMAS = 2.3263
+_NAMESPACE = "bigfleet_scaletest_node_creator"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class NodeCreatorOptions:
+    """How to play the machines of one cluster."""
+
+    cluster_id: str
+    kubeconfig: Path
+    metrics_addr: str
+    # The provider: is told of Ready nodes, and says which machines exist; empty: all that are announced exist.
+    provider_addr: str = ""
+    tls_dir: Path | None = None
+    # From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine.
+    boot_delay_median_seconds: float = 0.5
+    boot_delay_p99_seconds: float = 2.0
+    # From a Node's end until its Pods are ended: longer than a replacement takes, and shorter than the 40 s of
+    # kube-controller-manager.
+    lost_pods_after_seconds: float = 30.0
+    qps: float = 200
+    burst: int = 400
+    concurrency: int = 32
+
+
+async def serve(options: NodeCreatorOptions) -> None:
+    """Keep Nodes in step with UpcomingNodes until cancelled."""
+    registry = CollectorRegistry()
+    config = KubeConfig.from_file(options.kubeconfig)
+    async with KubeClient(config, qps=options.qps, burst=options.burst, user_agent="node-creator") as client:
+        creator = NodeCreator(client, options, registry)
+        metrics = await daemon.serve_metrics(options.metrics_addr, registry, ready=lambda: creator.synced)
+        try:
+            await daemon.forever(creator.run(), daemon.watch_loop_lag(registry))
+        finally:
+            await metrics.cleanup()
+
+
+def boot_delay_seconds(machine_id: str, median: float, p99: float) -> float:
+    """How long this machine takes to boot: always the same for the same machine."""
+    if median <= 0:
+        return 0.0
+    sigma = math.log(max(p99, median) / median) / _P99_SIGMAS
+    return random.Random(f"boot/{machine_id}").lognormvariate(math.log(median), sigma)
+
+
+def node_of(machine_id: str, upcoming: Object, machine: VouchedMachine | None = None) -> Object:
+    """The Node that a machine registers, with room for Pods: what the provider says that it is.
+
+    Without a provider, it is what its UpcomingNode promised.
+    """
+    spec = upcoming["spec"]
+    name = NODE_PREFIX + machine_id
+    resources, labels = spec["resources"], spec.get("labels", {})
+    metadata: Object = {"name": name}
+    if machine:
+        resources, labels = machine.allocatable, machine.labels
+        metadata["annotations"] = {BINDING_ANNOTATION: machine.binding}
+    # A Node without `pods` reads as room for none, and nothing fits.
+    capacity = {"pods": DEFAULT_PODS} | {key: str(value) for key, value in resources.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata | {"labels": {**labels, "kubernetes.io/hostname": name}},
+        "spec": {"taints": spec["taints"]} if spec.get("taints") else {},
+        "status": {"capacity": capacity, "allocatable": capacity},
+    }
+
+
+class NodeCreator:
+    """Level-triggered: a Node exists exactly while its machine has booted.
+
+    A machine boots when both have named it: BigFleet by an UpcomingNode, the provider by its word. It is gone as soon
+    as either takes it back.
+    """
+
+    def __init__(self, client: KubeClient, options: NodeCreatorOptions, registry: CollectorRegistry) -> None:
+        self._client = client
+        self._options = options
+        self._metrics = _Metrics(registry)
+        self._upcoming = Informer(client, UPCOMING_NODES, on_change=self._on_upcoming, trim=_trim_upcoming)
+        self._nodes = Informer(client, NODES, on_change=self._on_node, trim=_trim_node)
+        self._pods = Informer(client, PODS, on_change=self._on_pod, trim=_trim_pod)
+        self._lost_pods = LostPods(client, self._nodes, options.lost_pods_after_seconds)
+        self._queue = WorkQueue("nodes", self._reconcile, concurrency=options.concurrency)
+        # When each machine was first seen booting, on the loop's clock.
+        self._booting_since: dict[str, float] = {}
+        # There is, or was, an UpcomingNode.
+        self._announced = asyncio.Event()
+        self._vouched = Vouched() if options.provider_addr else None
+        # Machines that BigFleet announces and that the provider never gave, and those that it has taken back.
+        self._strangers, self._outlived = Ages(), Ages()
+        # Announced machines whose Node has been Ready.
+        self._joined: set[str] = set()
+        # The promise that was counted as wrong last, of each machine: a status that changes is no new promise.
+        self._mismatched: dict[str, Object] = {}
+        self._metrics.watch(self._strangers, self._outlived)
+        self._phone = (
+            PhoneHome(
+                options.cluster_id,
+                options.provider_addr,
+                options.tls_dir,
+                on_connected=self._metrics.phone.set,
+                on_words=self._hear,
+            )
+            if options.provider_addr
+            else None
+        )
+
+    @property
+    def synced(self) -> bool:
+        return all(informer.synced.is_set() for informer in (self._upcoming, self._nodes, self._pods))
+
+    async def run(self) -> None:
+        informers = (self._upcoming.run(), self._nodes.run(), self._pods.run())
+        await daemon.forever(*informers, self._work(), *([self._phone_home(self._phone)] if self._phone else []))
+
+    async def _phone_home(self, phone: PhoneHome) -> None:
+        # Before the Nodes are known, the whole set would seem to be empty, and every machine to be lost.
+        await self._nodes.synced.wait()
+        # The provider gives the machines that a cluster began with their time from its first word on. A large demand
+        # is asked for over many minutes before the operator has its first session and announces them.
+        await self._announced.wait()
+        await phone.run()
+
+    async def _work(self) -> None:
+        # Before both are known, a Node without UpcomingNode would seem to be one too many.
+        await self._upcoming.synced.wait()
+        await self._nodes.synced.wait()
+        await daemon.forever(self._queue.run(), self._lost_pods.run())
+
+    def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
+        name = _name(new or old)
+        if not name.startswith(UPCOMING_PREFIX):
+            return
+        machine_id = name.removeprefix(UPCOMING_PREFIX)
+        self._announced.set()
+        self._queue.add(machine_id)
+        if new is None:
+            self._joined.discard(machine_id)
+        elif new["phase"] == "Ready" and (old is None or old["phase"] != "Ready") and self.synced:
+            self._is_ready(machine_id)
+
+    def _is_ready(self, machine_id: str) -> None:
+        """An UpcomingNode is Ready, which BigFleet can know only from this process, by way of the provider."""
+        if machine_id not in self._joined and self._vouched and self._vouched.heard:
+            self._metrics.early.inc()
+            log.warning("an UpcomingNode is Ready before its Node", machine=machine_id)
+
+    def _on_node(self, old: Object | None, new: Object | None) -> None:
+        name = _name(new or old)
+        if not name.startswith(NODE_PREFIX):
+            return
+        machine_id = name.removeprefix(NODE_PREFIX)
+        ready = new is not None and new["ready"]
+        self._metrics.ready_nodes.inc(ready - (old is not None and old["ready"]))
+        if ready:
+            self._joined.add(machine_id)
+        if self._phone:
+            self._phone.note(machine_id, ready, there=new is not None and not new["leaving"])
+        if old is None or new is None:
+            self._queue.add(machine_id)
+
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        self._metrics.count_pod(old, new)
+        self._lost_pods.note(old, new)
+
+    def _hear(self, words: MachineWords) -> None:
+        if self._vouched is None:
+            return
+        for machine_id in self._vouched.hear(words):
+            self._queue.add(machine_id)
+        if words.full:
+            # Nodes of a former process may have no machine any more; announced machines may not be the provider's.
+            for node in self._nodes:
+                if node["name"].startswith(NODE_PREFIX):
+                    self._queue.add(node["name"].removeprefix(NODE_PREFIX))
+            for upcoming in self._upcoming:
+                self._queue.add(upcoming["name"].removeprefix(UPCOMING_PREFIX))
+
+    async def _reconcile(self, machine_id: str) -> None:
+        upcoming = self._upcoming.get(UPCOMING_PREFIX + machine_id)
+        node = self._nodes.get(NODE_PREFIX + machine_id)
+        phase = upcoming["phase"] if upcoming else None
+        disowned = False
+        if self._vouched:
+            self._compare(self._vouched, machine_id, upcoming)
+            disowned = node is not None and self._vouched.disowns(machine_id, node["binding"])
+        if upcoming is None or phase not in _LIVES or disowned:
+            self._booting_since.pop(machine_id, None)
+            if node is not None:
+                await self._delete(machine_id)
+            elif upcoming is not None:
+                self._metrics.outcomes.labels("not_ready").inc()
+        elif node is not None:
+            self._metrics.outcomes.labels("exists").inc()
+        elif phase in _BOOTS and (self._vouched is None or self._vouched.get(machine_id)):
+            await self._boot(machine_id, upcoming)
+
+    def _compare(self, vouched: Vouched, machine_id: str, upcoming: Object | None) -> None:
+        """Hold what BigFleet announces against the provider's word."""
+        boots = upcoming is not None and upcoming["phase"] in _BOOTS
+        if boots and vouched.never_gave(machine_id):
+            self._strangers.begin(machine_id, time.monotonic())
+        else:
+            self._strangers.end(machine_id)
+        if boots and vouched.took_back(machine_id):
+            self._outlived.begin(machine_id, time.monotonic())
+        else:
+            self._outlived.end(machine_id)
+        machine = vouched.get(machine_id)
+        if upcoming is None:
+            vouched.forget(machine_id)
+            self._mismatched.pop(machine_id, None)
+        elif boots and machine and self._mismatched.get(machine_id) != upcoming["spec"]:
+            self._mismatched.pop(machine_id, None)
+            if machine.contradicts(upcoming["spec"]):
+                self._mismatched[machine_id] = upcoming["spec"]
+                self._metrics.mismatches.inc()
+                log.warning("an UpcomingNode says otherwise than the provider", machine=machine_id)
+
+    async def _boot(self, machine_id: str, upcoming: Object) -> None:
+        machine = self._vouched.get(machine_id) if self._vouched else None
+        now = asyncio.get_running_loop().time()
+        since = self._booting_since.setdefault(machine_id, now)
+        delay = boot_delay_seconds(
+            machine_id, self._options.boot_delay_median_seconds, self._options.boot_delay_p99_seconds
+        )
+        if now < since + delay:
+            self._queue.add_after(machine_id, since + delay - now)
+            return
+        try:
+            await self._client.create(NODES, node_of(machine_id, upcoming, machine))
+        except AlreadyExists:
+            self._booting_since.pop(machine_id, None)
+            self._metrics.outcomes.labels("exists").inc()
+            return
+        except KubeError:
+            self._metrics.outcomes.labels("create_error").inc()
+            raise
+        self._booting_since.pop(machine_id, None)
+        self._metrics.outcomes.labels("created").inc()
+        self._metrics.created.inc()
+        self._metrics.latency.observe(asyncio.get_running_loop().time() - since)
+
+    async def _delete(self, machine_id: str) -> None:
+        try:
+            await self._client.delete(NODES, NODE_PREFIX + machine_id)
+        except NotFound:
+            return
+        except KubeError:
+            self._metrics.outcomes.labels("cleanup_error").inc()
+            raise
+        self._metrics.outcomes.labels("cleanup_deleted").inc()
+
+
+class _Metrics:
+    """What node-creator counts; every series exists from the start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"{_NAMESPACE}_{name}", text, registry=registry)
+
+        self.outcomes = Counter(
+            f"{_NAMESPACE}_upcoming_nodes_observed",
+            "What came of looking at an UpcomingNode.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in _OUTCOMES:
+            self.outcomes.labels(outcome)
+        self.created = Counter(f"{_NAMESPACE}_fake_nodes_created", "Nodes created.", registry=registry)
+        self.latency = Histogram(
+            f"{_NAMESPACE}_upcoming_to_node_latency_seconds",
+            "From an UpcomingNode's first sight as Registered or Ready until its Node exists, boot delay included.",
+            buckets=daemon.exponential_buckets(0.05, 2, 16),
+            registry=registry,
+        )
+        self.ready_nodes = gauge("ready_nodes", "Nodes of machines that are Ready.")
+        self.phone = gauge("phone_home_connected", "Whether the stream to the provider is open.")
+        self.mismatches = Counter(
+            f"{_NAMESPACE}_shape_mismatches",
+            "UpcomingNodes that promised another machine than the provider's.",
+            registry=registry,
+        )
+        self._unknown = gauge(
+            "unknown_machines", "UpcomingNodes that should boot, of machines that the provider never gave."
+        )
+        self._unknown_oldest = gauge("unknown_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
+        self._outlived = gauge("outlived_machines", "UpcomingNodes that should live, of machines that are gone.")
+        self._outlived_oldest = gauge("outlived_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
+        self.early = Counter(
+            f"{_NAMESPACE}_ready_before_node", "UpcomingNodes that were Ready before their Node.", registry=registry
+        )
+        self._bound = gauge("bound_pods", "Pods that have a node.")
+        self._running = gauge("running_pods", "Pods that run.")
+
+    def watch(self, strangers: Ages, outlived: Ages) -> None:
+        self._unknown.set_function(lambda: len(strangers))
+        self._unknown_oldest.set_function(lambda: strangers.oldest_seconds(time.monotonic()))
+        self._outlived.set_function(lambda: len(outlived))
+        self._outlived_oldest.set_function(lambda: outlived.oldest_seconds(time.monotonic()))
+
+    def count_pod(self, old: Object | None, new: Object | None) -> None:
+        for key, gauge in (("node", self._bound), ("running", self._running)):
+            change = (new is not None and bool(new[key])) - (old is not None and bool(old[key]))
+            if change:
+                gauge.inc(change)
+
+
+def _name(item: Object | None) -> str:
+    return str(item["name"]) if item else ""
+
+
+def _trim_upcoming(item: Object) -> Object:
+    return {
+        "name": item["metadata"]["name"],
+        "spec": item["spec"],
+        "phase": item.get("status", {}).get("phase"),
+    }
+
+
+def _trim_node(item: Object) -> Object:
+    metadata = item["metadata"]
+    conditions = item.get("status", {}).get("conditions") or []
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    leaving = "deletionTimestamp" in metadata
+    binding = (metadata.get("annotations") or {}).get(BINDING_ANNOTATION, "")
+    return {"name": metadata["name"], "ready": ready and not leaving, "leaving": leaving, "binding": binding}
+
+
+def _trim_pod(item: Object) -> Object:
+    return {
+        "key": key_of(item),
+        "uid": item["metadata"]["uid"],
+        "node": item["spec"].get("nodeName"),
+        "running": item.get("status", {}).get("phase") == "Running",
+    }

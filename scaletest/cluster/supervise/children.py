@@ -1,0 +1,226 @@
+"""Processes that live and die together: started in order, watched, stopped in reverse order."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self, TypeVar
+
+from bigfleet.process import childprocess
+from bigfleet.process.parentdeath import die_with
+from scaletest.cluster.supervise.forks import Fork
+from scaletest.cluster.supervise.polling import poll
+from scaletest.errors import ScaletestError
+
+T = TypeVar("T")
+
+TAIL_LINES = 40
+# Five processes, stopped one after the other, stay inside the pod's grace of 20 s.
+STOP_GRACE_SECONDS = 3.0
+_CHUNK_BYTES = 64 * 1024
+_DEATH_NOTICE_SECONDS = 0.5
+
+
+class ChildDied(ScaletestError):
+    """A process that should live as long as its supervisor has ended; carries the end of its log."""
+
+    def __init__(self, name: str, status: int, tail: tuple[str, ...]) -> None:
+        ended = f"was killed by signal {-status}" if status < 0 else f"exited with code {status}"
+        super().__init__("\n".join([f"{name} {ended}; its last lines:", *(f"  {line}" for line in tail)]))
+        self.name = name
+        self.status = status
+        self.tail = tail
+
+
+class NotInTime(ScaletestError):
+    """Something that a start waits for did not come before its deadline."""
+
+    def __init__(self, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: not within {seconds:g} s", hint="an overloaded machine starts slowly")
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to start a process. `env` is added to our own; `nice` lowers its share of a busy CPU."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    nice: int = 0
+
+
+def write_to_stdout(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class Running(Protocol):
+    """A process that was started: a subprocess of asyncio, or a Fork."""
+
+    @property
+    def pid(self) -> int: ...
+
+    async def wait(self) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
+class Child:
+    """A running process whose output goes to ours, line by line, behind `name | `."""
+
+    def __init__(self, name: str, process: Running, output: asyncio.StreamReader, write: Callable[[str], None]) -> None:
+        self.name = name
+        self.process = process
+        self._output = output
+        self._write = write
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self.ended = asyncio.ensure_future(self._follow())
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        return tuple(self._tail)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """SIGTERM, then SIGKILL when the grace is over."""
+        await childprocess.stop(self.process.send_signal, lambda: asyncio.shield(self.ended), grace_seconds)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGKILL)
+
+    async def _follow(self) -> int:
+        pending = b""
+        while chunk := await self._output.read(_CHUNK_BYTES):
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                self._take(line)
+        if pending:
+            self._take(pending)
+        return await self.process.wait()
+
+    def _take(self, line: bytes) -> None:
+        text = line.decode(errors="replace").rstrip("\r")
+        self._tail.append(text)
+        self._write(f"{self.name} | {text}")
+
+
+class Children:
+    """A group of processes. On leaving the context all are stopped, the last one started first.
+
+    `survive` is asked about every process that dies by itself: whether the group goes on without it.
+    """
+
+    def __init__(
+        self,
+        *,
+        write: Callable[[str], None] = write_to_stdout,
+        stop_grace_seconds: float = STOP_GRACE_SECONDS,
+        survive: Callable[[Child], bool] = lambda _: False,
+    ) -> None:
+        self._write = write
+        self._stop_grace_seconds = stop_grace_seconds
+        self._survive = survive
+        self._stopping = False
+        self._children: list[Child] = []
+        self._first_death: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping = True
+        try:
+            for child in reversed(self._children):
+                await child.stop(self._stop_grace_seconds)
+        finally:
+            for child in self._children:
+                child.kill()
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._children)
+
+    async def start(self, command: Command) -> Child:
+        supervisor = os.getpid()
+
+        def before_exec() -> None:
+            die_with(supervisor)
+            os.nice(command.nice)
+
+        process = await asyncio.create_subprocess_exec(
+            *command.argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, **command.env},
+            preexec_fn=before_exec,
+        )
+        if process.stdout is None:
+            raise RuntimeError("a child is started with its output piped")
+        return self._take_in(Child(command.name, process, process.stdout, self._write))
+
+    async def adopt(self, fork: Fork) -> Child:
+        """Watch over a process that was forked before there was a group."""
+        return self._take_in(Child(fork.name, fork, await fork.output(), self._write))
+
+    def _take_in(self, child: Child) -> Child:
+        self._children.append(child)
+        child.ended.add_done_callback(lambda _: self._note_death(child))
+        return child
+
+    async def retire(self, child: Child) -> None:
+        """Stop one process on purpose; the group goes on without it."""
+        self._children.remove(child)
+        await child.stop(self._stop_grace_seconds)
+
+    def _note_death(self, child: Child) -> None:
+        if child not in self._children or self._stopping or self._first_death.done():
+            return
+        if self._survive(child):
+            self._children.remove(child)
+        else:
+            self._first_death.set_result(child)
+
+    async def during(self, work: Awaitable[T]) -> T:
+        """The result of `work`; raises ChildDied as soon as any process of the group ends."""
+        task = asyncio.ensure_future(work)
+        try:
+            either: set[asyncio.Future[Any]] = {task, self._first_death}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if task.done() and not task.cancelled() and task.exception():
+                # A broken connection is how a death is felt first.
+                await asyncio.wait({self._first_death}, timeout=_DEATH_NOTICE_SECONDS)
+            if self._first_death.done():
+                child = self._first_death.result()
+                raise ChildDied(child.name, child.ended.result(), child.tail)
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def until_death(self) -> NoReturn:
+        """Watch over the group; ends with ChildDied."""
+        await self.during(asyncio.Event().wait())
+        raise AssertionError("the event is never set")
+
+    async def within(self, seconds: float, what: str, work: Awaitable[T]) -> T:
+        """As `during`, and raises NotInTime at the deadline."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.during(work)
+        except TimeoutError:
+            raise NotInTime(what, seconds) from None
+
+    async def until(self, probe: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
+        """Ask `probe` until it says yes."""
+        await self.within(seconds, what, poll(probe))

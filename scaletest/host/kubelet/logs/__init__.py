@@ -1,0 +1,1 @@
+"""Container logs as files, with their times."""

@@ -1,0 +1,1 @@
+"""Names and services: how a pod finds another one on a machine without a network of its own."""

@@ -1,0 +1,1 @@
+"""How a container's process is started, and what it is kept from."""

@@ -1,0 +1,1 @@
+"""The gates as data: bars, measures, windows, witnesses, suspects."""

@@ -1,0 +1,65 @@
+"""The gates that compare what BigFleet says of itself with sources outside of BigFleet (ADR-35).
+
+Three ledgers are not BigFleet's: the load's (what was drawn, and which Pods live), the clusters' own objects, and the
+provider's (calls, losses, nodes). Every figure here is per cluster or shard, over the whole soak; the worst member is
+the value, and it is named.
+"""
+
+from collections.abc import Iterator
+
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.measures import WorstMember
+from scaletest.judge.gates.witnesses.continuity import continuity_gates
+from scaletest.judge.gates.witnesses.demand import demand_gates
+from scaletest.judge.gates.witnesses.machines import machine_gates
+from scaletest.judge.gates.witnesses.movement import movement_gates
+from scaletest.judge.gates.witnesses.queries import WITNESS, by_cluster
+from scaletest.model.plan import Plan
+
+_PROCESS_CORES, _MACHINES_PER_CORE = 0.5, 50_000
+
+
+def witness_gates(plan: Plan) -> Iterator[Gate]:
+    """Demand first, then machines, then what must go on, then what must not move, then CPU, then refused identities."""
+    yield from demand_gates(plan)
+    yield from machine_gates(plan)
+    yield from continuity_gates(plan)
+    yield from movement_gates(plan)
+    yield _own_cpu(plan)
+    yield Gate(
+        "identityRefused",
+        "strangers that are refused",
+        WorstMember(
+            f"min by (cluster, target) ({by_cluster(f'min_over_time({WITNESS}identity_refused[{{w}}])')})",
+            members=("cluster", "target"),
+            expects="clusters",
+            blames=("target",),
+        ),
+        bound=1,
+        unit="times",
+        component="shard",
+        meaning="A shard or the provider lets a cluster speak for another one, or for a shard.",
+        claim="sessions and phone-home streams are their clusters' own, and machines are the shards'",
+        witness="a certificate of one cluster that speaks for another and for a shard, tried before the load starts",
+        least=True,
+    )
+
+
+def _own_cpu(plan: Plan) -> Gate:
+    machines = sum(plan.seeded.values()) / plan.geometry.shards
+    labels = 'component=~"shard|coordinator|kwok-cluster",metrics_port=~"metrics|operator|pod-controller"'
+    return Gate(
+        "bigfleetCpuCores",
+        "BigFleet's own CPU",
+        WorstMember(
+            f"rate(bigfleet_process_cpu_seconds_total{{{labels}}}[{{w}}])",
+            members=("pod", "metrics_port"),
+            blames=("metrics_port", "component"),
+        ),
+        bound=round(_PROCESS_CORES * (1 + machines / _MACHINES_PER_CORE), 2),
+        unit="cores",
+        component="BigFleet",
+        meaning="One process of BigFleet burns more cores than its work explains.",
+        claim="BigFleet is frugal",
+        witness="the kernel's count of CPU seconds, by process",
+    )

@@ -1,0 +1,106 @@
+"""Demand: one CapacityRequest for each living Pod, right in every field, acknowledged, and held by the engine."""
+
+from collections.abc import Iterator
+
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
+from scaletest.judge.gates.witnesses.queries import (
+    OUTSIDE_SECONDS,
+    WAITS_FOR_A_CORE,
+    WITNESS,
+    by_cluster,
+    edge_of,
+    worst_age,
+)
+from scaletest.model.plan import Plan
+
+# Two roll-up intervals and a scrape: what the engine holds may be as old as that.
+_DEMAND_BEHIND_SECONDS = 25
+# A Pod and its request are written by two programs, one after the other.
+_UNPAIRED_SECONDS = 15
+_DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
+
+
+def demand_gates(plan: Plan) -> Iterator[Gate]:
+    slo, without_pods = plan.profile.slo, plan.profile.load_profile.mode == "cr"
+    skip = "CapacityRequests exist without Pods here (BF-0017)" if without_pods else ""
+    yield Gate(
+        "podsWithoutRequestSeconds",
+        "Pods without a request",
+        WorstMember(worst_age("pods_without_request"), expects="clusters"),
+        bound=_UNPAIRED_SECONDS,
+        unit="s",
+        component="pod-controller",
+        meaning="A living Pod has no CapacityRequest for this long.",
+        claim="one CapacityRequest for each living Pod",
+        witness="the Pods and CapacityRequests of the cluster",
+        strain=WAITS_FOR_A_CORE,
+        skip=skip,
+    )
+    yield Gate(
+        "requestsWithoutPodSeconds",
+        "requests without a Pod",
+        WorstMember(worst_age("requests_without_pod"), expects="clusters"),
+        bound=2 * _UNPAIRED_SECONDS,
+        unit="s",
+        component="pod-controller",
+        meaning="A CapacityRequest outlives its Pod for this long, or a Pod has two.",
+        claim="one CapacityRequest for each living Pod",
+        witness="the Pods and CapacityRequests of the cluster",
+        strain=WAITS_FOR_A_CORE,
+        skip=skip,
+    )
+    yield Gate(
+        "requestsWrong",
+        "requests that say something else",
+        WorstMember(
+            f"sum by (cluster, field) ({by_cluster(f'{WITNESS}requests_wrong_total')})", members=("cluster", "field")
+        ),
+        bound=0,
+        unit="requests",
+        component="pod-controller",
+        meaning="A CapacityRequest asks for something else than its Pod: priority, amounts, group, constraints.",
+        claim="the CapacityRequest's spec",
+        witness="the draw that the Pod was made from, field by field",
+        skip=skip,
+    )
+    yield Gate(
+        "requestsUnacknowledgedSeconds",
+        "requests without an answer",
+        WorstMember(worst_age("requests_unacknowledged"), expects="clusters"),
+        bound=slo.operator_ack_p99_seconds,
+        unit="s",
+        component="operator",
+        meaning="A CapacityRequest is not marked Acknowledged for this long.",
+        claim="bigfleet_operator_acknowledged_total",
+        witness="status.phase of the objects",
+        strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "demandHeld",
+        "demand held wrongly",
+        SecondsOutside(
+            (_demand_of("last_over_time(bigfleet_shard_cluster_demand[9s])"),),
+            go_between=_demand_of(by_cluster("last_over_time(bigfleet_operator_sent_demand[9s])")),
+            blame_beyond="shard",
+        ),
+        bound=OUTSIDE_SECONDS,
+        unit="s",
+        component="operator",
+        meaning="The engine holds more or less demand of a cluster than its Pods ask for.",
+        claim="what the engine holds, by cluster, resource, priority and kind",
+        witness="the living Pods, with the amounts of the draw",
+        strain=WAITS_FOR_A_CORE,
+    )
+
+
+def _demand_of(claim: str) -> Envelope:
+    """What the shard or the operator says of a cluster's demand, against its living Pods."""
+    by = ",".join(_DEMAND_LABELS)
+    return Envelope(
+        claim=f"sum by ({by}) ({claim})",
+        lowest=f"min by ({by}) ({by_cluster(edge_of('demand', 'min', 'lowest', _DEMAND_BEHIND_SECONDS))})",
+        highest=f"max by ({by}) ({by_cluster(edge_of('demand', 'max', 'highest', _DEMAND_BEHIND_SECONDS))})",
+        slack=f"max by ({by}) ({by_cluster(f'last_over_time({WITNESS}largest_pod[1m])')})",
+        by=_DEMAND_LABELS,
+    )

@@ -1,0 +1,91 @@
+"""What must not move at steady demand, and what must move when demand does."""
+
+from collections.abc import Iterator
+
+from scaletest.judge.gates.figures import MACHINES_HELD
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.measures import Growth, Recovery
+from scaletest.judge.gates.suspects import NOT_CARRIED_OUT, SUPPLIERS
+from scaletest.judge.gates.witnesses.queries import LEDGER, WAITS_FOR_A_CORE, WITNESS
+from scaletest.model.plan import Plan
+
+
+def movement_gates(plan: Plan) -> Iterator[Gate]:
+    slo = plan.profile.slo
+    yield Gate(
+        "drainsAtSteadyDemand",
+        "drains at steady demand",
+        Growth(f'{LEDGER}calls_total{{call="Drain",code="OK"}}'),
+        bound=slo.max_reclaim_actions_during_soak,
+        unit="machines",
+        component="shard",
+        meaning="Machines are drained although the demand has not fallen.",
+        claim="Reclaims and Preempts that the shard counts",
+        witness="the provider's ledger: Drains accepted",
+        window="steady",
+        skip="this profile is about taking machines away" if slo.expect_preemptions else "",
+    )
+    yield Gate(
+        "deletesAtSteadyDemand",
+        "machines given back at steady demand",
+        Growth(f'{LEDGER}calls_total{{call="Delete",code="OK"}}'),
+        bound=max(slo.max_reclaim_actions_during_soak, plan.losses(plan.soak_seconds) // 4),
+        unit="machines",
+        component="shard",
+        meaning="Machines are given back although demand is steady: more than earlier Reclaims explain.",
+        claim="idle machines are kept for a while",
+        witness="the provider's ledger: Deletes accepted",
+        window="steady",
+    )
+    if not slo.expect_preemptions:
+        yield Gate(
+            "preemptionsAtSteadyDemand",
+            "preemptions at steady demand",
+            Growth('bigfleet_shard_actions_total{kind="Preempt"}'),
+            bound=slo.max_reclaim_actions_during_soak if slo.expect_standing_shortfall else 0,
+            unit="machines",
+            component="shard",
+            meaning="Machines are taken from lower priorities although nothing is short.",
+        )
+    if any(move.up for move in plan.moves):
+        yield Gate(
+            "stepCoveredSeconds",
+            "step up covered after",
+            Recovery(up=True, query=f"max({WITNESS}uncovered_seconds)"),
+            bound=max(move.within_seconds for move in plan.moves if move.up),
+            unit="s",
+            component="shard",
+            suspects=SUPPLIERS,
+            meaning="New demand waits too long for Ready Nodes.",
+            claim="demand is covered",
+            witness="allocatable of Ready Nodes against the living Pods, in the step's own window",
+            strain=WAITS_FOR_A_CORE,
+        )
+    if any(not move.up for move in plan.moves):
+        yield Gate(
+            "shedDrains",
+            "machines drained after a shed",
+            Growth(f'{LEDGER}calls_total{{call="Drain",code="OK"}}'),
+            bound=1,
+            unit="machines",
+            component="shard",
+            suspects=(NOT_CARRIED_OUT,),
+            meaning="No machine is taken away although fewer are asked for; that losses shrink the fleet is no merit.",
+            claim="excess is reclaimed",
+            witness="the provider's ledger: Drains accepted, in the shed's own window",
+            strain=WAITS_FOR_A_CORE,
+            window="sheds",
+            least=True,
+        )
+        yield Gate(
+            "shedReturnedSeconds",
+            "excess given back after",
+            Recovery(up=False, query=MACHINES_HELD),
+            bound=max(move.within_seconds for move in plan.moves if not move.up),
+            unit="s",
+            component="shard",
+            meaning="Machines that are no longer needed are kept too long.",
+            claim="excess is reclaimed",
+            witness="the provider's ledger: machines in service, in the shed's own window",
+            strain=WAITS_FOR_A_CORE,
+        )

@@ -1,0 +1,1 @@
+"""What Prometheus says about a gate: values, envelopes, gaps, recoveries."""

@@ -1,0 +1,1 @@
+"""Did the load come, and was the machine strained?"""

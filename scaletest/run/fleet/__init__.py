@@ -1,0 +1,1 @@
+"""A fleet that stands between commands: `up`, `status`, `down`, and what killed runners left (`gc`)."""

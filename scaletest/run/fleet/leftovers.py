@@ -1,0 +1,138 @@
+"""What killed runners left, and how to remove it: hosts, processes, notes, and what runs have on a cluster.
+
+Nothing that a living runner owns is ever listed, and nothing that was left up on purpose.
+"""
+
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from scaletest.errors import Leftovers, UsageError
+from scaletest.host.ending import end_host
+from scaletest.host.owners import Owner
+from scaletest.host.registry import Host, find_hosts, find_orphans, names_of
+from scaletest.model.counting import counted
+from scaletest.model.names import NAMESPACE, RELEASE
+from scaletest.model.plan import TEARDOWN_SECONDS
+from scaletest.run.steps.teardown import remove_release
+from scaletest.run.target.contexts import ContextStage, find_stages, stages_dir
+from scaletest.run.target.helm import Helm
+from scaletest.run.target.kube_api import HostApi, RunObjects
+from scaletest.run.target.target import remove_notes
+
+# Notes without a record belong to a run that is just starting, unless they are older than this.
+_FIRST_STEP_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something that no living process will remove."""
+
+    # The run's id, or the host's if it had no run.
+    name: str
+    # What is left of it, for people.
+    what: str
+    # Raises Leftovers, or says why not.
+    remove: Callable[[], Awaitable[None]]
+
+
+def local_leftovers(helm: Path) -> Iterator[Leftover]:
+    """What is left on this machine, and on clusters that this machine's notes know of."""
+    for host in [*find_hosts(), *find_orphans()]:
+        if host.is_left or not host.directory.exists():
+            yield of_host(host)
+    for stage in find_stages():
+        if stage.record.is_left:
+            yield of_stage(stage, helm)
+    yield from _broken_notes()
+
+
+def leftovers_of_run(run_id: str, helm: Path) -> Iterator[Leftover]:
+    """Everything of one run (or host), left up on purpose or not. Raises UsageError if its runner lives."""
+    for host in [*find_hosts(), *find_orphans()]:
+        if run_id in names_of(host):
+            if host.owner:
+                raise UsageError(f"run {run_id} is under way: process {host.owner.pid}", hint="end it with Ctrl-C")
+            yield of_host(host)
+    for stage in find_stages():
+        if stage.record.run_id == run_id:
+            if owner := stage.record.living_owner:
+                raise UsageError(f"run {run_id} is under way: process {owner.pid}", hint="end it with Ctrl-C")
+            yield of_stage(stage, helm)
+    yield from (notes for notes in _broken_notes() if notes.name == run_id)
+
+
+def of_host(host: Host) -> Leftover:
+    run_id = host.record.run_id if host.record else ""
+    parts = [f"host {host.id}"]
+    if host.processes:
+        parts.append(counted(len(host.processes), "process", "processes"))
+    if host.directory.exists():
+        parts.append(str(host.directory))
+    return Leftover(run_id or host.id, ", ".join(parts), partial(end_host, host))
+
+
+def of_stage(stage: ContextStage, helm: Path) -> Leftover:
+    record = stage.record
+    what = f"namespace {record.namespace} on context {record.context}, {stage.directory}"
+    return Leftover(record.run_id, what, partial(remove_stage, stage, helm))
+
+
+async def remove_stage(stage: ContextStage, helm: Path) -> None:
+    """Remove a run from the cluster that its notes name, then the notes."""
+    record = stage.record
+    if stage.kubeconfig.exists():  # else it was killed before it had reached the cluster
+        await _remove_from_cluster(stage.kubeconfig, record.namespace, record.run_id, stage.directory, helm)
+    remove_notes(stage.directory)
+
+
+async def cluster_leftovers(kubeconfig: Path, scratch: Path, helm: Path, run_id: str = "") -> list[Leftover]:
+    """What runs have on a cluster. Without `run_id` only those that no living runner can be about to end.
+
+    Raises UsageError for a run whose runner lives.
+    """
+    api = HostApi(kubeconfig, NAMESPACE, run_id, scratch)
+    found = []
+    for name, run in (await api.runs(run_id)).items():
+        owner = Owner.parse(run.owner)
+        if owner and owner.alive:
+            if run_id:
+                raise UsageError(f"run {name} is under way: process {owner.pid}", hint="end it with Ctrl-C")
+            continue
+        if not run_id and run.namespaces and not owner:
+            continue  # left up on purpose, or begun on another machine
+        found.append(_of_run(name, run, kubeconfig, scratch, helm))
+    return found
+
+
+def _of_run(run_id: str, run: RunObjects, kubeconfig: Path, scratch: Path, helm: Path) -> Leftover:
+    async def remove() -> None:
+        for namespace in run.namespaces or [NAMESPACE]:
+            await _remove_from_cluster(kubeconfig, namespace, run_id, scratch, helm)
+        for stage in find_stages():
+            if stage.record.run_id == run_id:
+                remove_notes(stage.directory)
+
+    return Leftover(run_id, ", ".join(run.names()), remove)
+
+
+async def _remove_from_cluster(kubeconfig: Path, namespace: str, run_id: str, scratch: Path, helm: Path) -> None:
+    api = HostApi(kubeconfig, namespace, run_id, scratch)
+    left = await remove_release(Helm(helm, kubeconfig, RELEASE, namespace), api, TEARDOWN_SECONDS)
+    if left:
+        raise Leftovers(f"still there: {', '.join(left)}")
+
+
+def _broken_notes() -> Iterator[Leftover]:
+    """Directories that were made and never filled."""
+    known = {stage.directory for stage in find_stages()}
+    for directory in stages_dir().iterdir() if stages_dir().exists() else ():
+        if directory not in known and time.time() - directory.stat().st_mtime > _FIRST_STEP_SECONDS:
+            yield Leftover(directory.name, str(directory), partial(_remove_directory, directory))
+
+
+async def _remove_directory(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The steps of a run in their order: preflight, install, settle, soak, evidence, teardown."""

@@ -1,0 +1,88 @@
+"""Which coordinator a shard obeys, and that it carries an instruction out once."""
+
+from pathlib import Path
+
+from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.shard.provider.domains import Domains
+from bigfleet.shard.reports import Instructions
+
+ASSIGN_A = pb.AssignDomain(topology_key="zone", topology_value="a")
+ASSIGN_B = pb.AssignDomain(topology_key="zone", topology_value="b")
+
+
+class World:
+    def __init__(self, directory: Path) -> None:
+        self.changes = 0
+        self.domains = Domains(directory)
+        self.instructions = Instructions(self.domains, self.changed)
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    def answer(
+        self, term: int, founded: int, *assigned: pb.AssignDomain, domains_assigned: bool = False
+    ) -> list[pb.InstructAck]:
+        """What the shard acknowledges after an answer with these instructions, numbered from 1."""
+        sent = [
+            pb.CoordinatorInstruction(coordinator_term=term, instruction_id=f"{term}-{number}", assign_domain=one)
+            for number, one in enumerate(assigned, start=1)
+        ]
+        return self.instructions.take(
+            pb.ReportAck(
+                coordinator_term=term,
+                founded_unix_ns=founded,
+                instructions=sent,
+                acknowledged=True,
+                domains_assigned=domains_assigned,
+            )
+        )
+
+
+def test_an_instruction_is_carried_out_once_and_acknowledged_until_it_is_no_longer_sent(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for _ in range(3):
+        assert [ack.outcome for ack in world.answer(2, 10, ASSIGN_A)] == [pb.InstructAck.ACCEPTED]
+    assert world.changes == 1
+    assert world.answer(2, 10) == []
+
+
+def test_a_lower_term_of_the_same_group_is_not_obeyed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(5, 10)
+    assert world.answer(4, 10, ASSIGN_A) == []
+    assert (world.changes, world.instructions.term) == (0, 5)
+
+
+def test_a_later_founding_is_obeyed_whatever_its_term_and_the_former_one_never_again(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(5, 10)
+    assert len(world.answer(2, 20, ASSIGN_A)) == 1
+    assert world.instructions.term == 2
+    assert world.answer(9, 10, ASSIGN_B) == []
+    assert world.changes == 1
+
+
+def test_numbers_that_a_new_group_uses_again_are_new_instructions(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(2, 10, ASSIGN_A)
+    world.answer(2, 20, ASSIGN_B)
+    assert world.changes == 2
+
+
+def test_a_shard_alone_owns_everything_until_it_hears_that_somebody_has_a_domain(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(2, 10)
+    assert (world.domains.owned, world.changes) == (None, 0)
+    for _ in range(2):
+        world.answer(2, 10, domains_assigned=True)
+    assert (world.domains.owned, world.changes) == (frozenset(), 1)
+    assert Domains(tmp_path).owned == frozenset(), "nor does it own everything after a restart"
+    world.answer(2, 10, ASSIGN_A, domains_assigned=True)
+    assert world.domains.owned == {("zone", "a")}
+
+
+def test_a_deposed_coordinator_cannot_take_everything_away(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer(5, 10)
+    world.answer(4, 10, domains_assigned=True)
+    assert world.domains.owned is None

@@ -1,0 +1,102 @@
+"""What became of the reports to the coordinator, and since when none was taken."""
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.rpc.leaderclient import NoLeader
+from bigfleet.shard import ShardOptions
+from bigfleet.shard.cycle import CycleReport
+from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.metrics import ShardMetrics
+from bigfleet.shard.provider.domains import Domains
+from bigfleet.shard.reports import CoordinatorClient, Instructions
+from tests.unit.shard_world import Clock
+
+TAKEN = pb.ReportAck(coordinator_term=1, acknowledged=True)
+NOT_TAKEN = pb.ReportAck(coordinator_term=1)
+REFUSED = grpc.aio.AioRpcError(grpc.StatusCode.PERMISSION_DENIED, grpc.aio.Metadata(), grpc.aio.Metadata(), "no")
+FAILED = NoLeader("no coordinator leads", {})
+
+
+class Coordinators:
+    """Whoever leads says what it was told to say."""
+
+    def __init__(self) -> None:
+        self.answer: pb.ReportAck | Exception = TAKEN
+
+    async def call(self, *_: Any) -> pb.ReportAck:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class World:
+    def __init__(self, directory: Path) -> None:
+        self.registry = CollectorRegistry()
+        self.clock = Clock(100.0)
+        domains = Domains(directory)
+        self.client = CoordinatorClient(
+            ShardOptions(plaintext=True, data_dir=directory),
+            "127.0.0.1:1",
+            1,
+            Inventory(),
+            CycleReport,
+            Instructions(domains, lambda: None),
+            domains,
+            ShardMetrics(self.registry),
+            self.clock,
+        )
+        self.coordinators: Any = Coordinators()
+        self.client._coordinators = self.coordinators
+
+    async def report(self, answer: pb.ReportAck | Exception) -> bool:
+        self.coordinators.answer = answer
+        return await self.client._report()
+
+    def count(self, outcome: str) -> float | None:
+        return self.registry.get_sample_value("bigfleet_shard_reports_total", {"outcome": outcome})
+
+    @property
+    def age(self) -> float | None:
+        return self.registry.get_sample_value("bigfleet_shard_report_oldest_seconds")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "answered"),
+    [
+        (TAKEN, "taken", True),
+        (NOT_TAKEN, "refused", True),
+        (REFUSED, "refused", True),
+        (FAILED, "failed", False),
+    ],
+    ids=["taken", "not acknowledged", "refused", "no leader"],
+)
+async def test_each_report_counts_as_what_became_of_it(
+    world: World, answer: pb.ReportAck | Exception, outcome: str, answered: bool
+) -> None:
+    assert await world.report(answer) is answered
+    assert {each: world.count(each) for each in ("taken", "refused", "failed")} == {
+        each: float(each == outcome) for each in ("taken", "refused", "failed")
+    }
+
+
+async def test_the_age_is_from_the_last_report_that_was_taken(world: World) -> None:
+    assert world.age == 0
+    world.clock.now += 7
+    assert world.age == 7, "from the start, before the first one"
+    await world.report(TAKEN)
+    assert world.age == 0
+    for answer in (REFUSED, FAILED, NOT_TAKEN):
+        world.clock.now += 10
+        await world.report(answer)
+    assert world.age == 30
