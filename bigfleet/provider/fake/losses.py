@@ -21,7 +21,7 @@ from bigfleet.provider.kit import Inventory, Lifecycle, MachineRecord
 _STEP_SECONDS = 1.0
 _HOUR_SECONDS = 3600.0
 # A machine is lost only when its shard has had time to see it Configured: lost before, it would be a failed Bootstrap.
-_KNOWN_AFTER_SECONDS = 3.0
+KNOWN_AFTER_SECONDS = 3.0
 # A loss that comes later than this after it fell due is not the load that was planned.
 _LATE_SECONDS = 5.0
 # A whole event that is short of 1 by a rounding error is due; waiting for the rest could take for ever.
@@ -158,7 +158,7 @@ class Losses:
                 now = loop.time()
                 here = self._inventory.ids(MachineState.CONFIGURED)
                 configured_since = {machine_id: configured_since.get(machine_id, now) for machine_id in here}
-                known = {one for one, since in configured_since.items() if now - since >= _KNOWN_AFTER_SECONDS}
+                known = {one for one, since in configured_since.items() if now - since >= KNOWN_AFTER_SECONDS}
                 due_at = before + pacer.seconds_to_next(per_second)
                 for number in range(pacer.due(now - before, per_second)):
                     self._planned.inc()

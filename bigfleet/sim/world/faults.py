@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from bigfleet.core.machines import CapacityType, Machine
 from bigfleet.engine import ActionKind
-from bigfleet.provider.fake.losses import Pacer
+from bigfleet.provider.fake.losses import KNOWN_AFTER_SECONDS, Pacer
 from bigfleet.sim.world.simulation import Simulation
 from bigfleet.sim.world.timeline import Rank
 from bigfleet.sim.world.workloads import poisson
@@ -51,7 +51,8 @@ def lose_steadily(simulation: Simulation, start: float, end: float, per_second: 
 
     def step() -> None:
         for _ in range(pacer.due(_STEP_SECONDS, per_second * len(simulation.provider.serving))):
-            serving = _serving(simulation, everything)
+            known_since = simulation.timeline.now - KNOWN_AFTER_SECONDS
+            serving = sorted(one for one, since in simulation.provider.serving.items() if since <= known_since)
             if serving:
                 simulation.provider.lose(random.choice(serving), "lost: failure injected")
         if simulation.timeline.now + _STEP_SECONDS <= end:

@@ -58,8 +58,8 @@ class Provider:
         # Actions of a kind that fail next, whatever the ratios say.
         self.fail_next: dict[ActionKind, int] = {}
         self.lost = 0
-        # Ids of the Configured machines.
-        self.serving: set[str] = set()
+        # Configured machines, and since when they are.
+        self.serving: dict[str, float] = {}
         # Machines that must be there: all that were ever added, less those that vanished.
         self.owned: set[str] = set()
         self._timeline = timeline
@@ -142,7 +142,7 @@ class Provider:
         self._operations.pop(machine_id, None)
         del self.machines[machine_id]
         self.owned.discard(machine_id)
-        self.serving.discard(machine_id)
+        self.serving.pop(machine_id, None)
         self.news[machine_id] = None
 
     def _break(self, machine: Machine, error: str) -> None:
@@ -162,7 +162,7 @@ class Provider:
     def _put(self, machine: Machine) -> None:
         self.machines[machine.id] = machine
         if machine.state is _S.CONFIGURED:
-            self.serving.add(machine.id)
+            self.serving.setdefault(machine.id, self._timeline.now)
         else:
-            self.serving.discard(machine.id)
+            self.serving.pop(machine.id, None)
         self.news[machine.id] = None

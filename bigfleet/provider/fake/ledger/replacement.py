@@ -5,15 +5,18 @@ from collections import deque
 # An arrival that no loss waited for stands for a machine too many as long as BigFleet may keep one: the reclaim hold of
 # 30 s, a cycle, and the grace of a drain. After that it is either given back or needed, and covers no loss.
 CREDIT_SECONDS = 90.0
+# A loss that a spare machine covers needs no other. If BigFleet replaces it all the same, it does so by the next cycle
+# or two; a machine that comes later has come for something else, such as a burst.
+COVERED_SECONDS = 15.0
 
 
 class Replacement:
     """Which losses wait for another machine's node.
 
     An arrival answers the oldest loss. One that no loss waits for is a credit, which the next loss uses up: the
-    cluster had a machine too many then, and none needs to replace it. If one comes for it all the same, that is timed
-    too, and the cluster has its machine too many again. A drain takes a credit away. A drain without any excuses the
-    losses that wait: a machine is given back only when none is missing, so they needed no other.
+    cluster had a machine too many then, and none needs to replace it. If one comes for it at once all the same, that
+    is timed too, and the cluster has its machine too many again. A drain takes a credit away. A drain without any
+    excuses the losses that wait: a machine is given back only when none is missing, so they needed no other.
     """
 
     def __init__(self) -> None:
@@ -54,7 +57,7 @@ class Replacement:
         if self._waiting:
             return max(0.0, now - self._waiting.popleft())
         self._credits.append(now)
-        while self._covered and self._covered[0] < now - CREDIT_SECONDS:
+        while self._covered and self._covered[0] < now - COVERED_SECONDS:
             self._covered.popleft()
         return max(0.0, now - self._covered.popleft()) if self._covered else None
 

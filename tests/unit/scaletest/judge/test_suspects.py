@@ -29,12 +29,12 @@ class Metrics(Prometheus):
         return self._of(counter)
 
 
-PLAN = smoke_plan(150)
+PLAN = smoke_plan(160)
 GATES = {gate.key: gate for gate in all_gates(PLAN)}
 
 
 async def blamed(gate: Gate, prometheus: Prometheus) -> str:
-    reading = await read_gate(prometheus, gate, PLAN, soak_window(PLAN, 1000, 1150))
+    reading = await read_gate(prometheus, gate, PLAN, soak_window(PLAN, 1000, 1160))
     assert reading.value is not None and not gate.holds(reading.value)
     return reading.component or gate.component
 
@@ -70,5 +70,5 @@ async def test_a_machine_announced_too_early_is_the_shards_if_its_clock_says_so(
 
 async def test_a_bar_that_holds_accuses_no_program() -> None:
     metrics = Metrics(unanswered_seconds=16.0, uncovered_seconds=3.0)
-    reading = await read_gate(metrics, GATES["uncoveredSeconds"], PLAN, soak_window(PLAN, 1000, 1150))
+    reading = await read_gate(metrics, GATES["uncoveredSeconds"], PLAN, soak_window(PLAN, 1000, 1160))
     assert reading.value == 3.0 and reading.component is None

@@ -41,12 +41,12 @@ def test_what_counts_lies_in_the_soak_and_never_in_a_shed(seconds: float, moves:
 
 
 def test_a_soak_that_is_too_short_for_its_windows_leaves_the_burst_out() -> None:
-    whole, minute = smoke_plan(150), smoke_plan(60)
+    whole, minute = smoke_plan(160), smoke_plan(60)
     assert [(move.up, move.machines) for move in whole.moves] == [(True, 20), (False, 20)]
     assert minute.moves == ()
     assert [str(move) for move in minute.moves_left_out] == [
         "the burst of api after 15 s",
-        "the end of the burst of api after 60 s",
+        "the end of the burst of api after 70 s",
     ]
     assert len(whole.load_profile.bursts) == 1
     assert minute.load_profile.bursts == (), "what is not judged does not happen"

@@ -55,7 +55,7 @@ def test_the_live_view_shows_where_the_run_stands() -> None:
     shown = screen(soaking())
     assert "smoke on embedded   1m40s of about 4m" in shown
     assert "✓ settle  ▸ soak" in shown
-    assert "2m1" in shown
+    assert "2m2" in shown
     assert "kwok-cluster-1" in shown
     assert "20/40" in shown
     assert "Pods bound 60/80 · shortfalls 2 · machines lost 3" in shown

@@ -34,7 +34,7 @@ def load(plan: Plan, **fields: object) -> dict[str, object]:
 
 def test_smoke_is_sound() -> None:
     assert refusals_of_run(smoke_plan(), DEFAULT_CAPS) == []
-    assert list(warnings_of(smoke_plan(150))) == []
+    assert list(warnings_of(smoke_plan(160))) == []
     assert [line for line in warnings_of(smoke_plan()) if "is left out" not in line] == []
 
 
@@ -79,11 +79,11 @@ def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
 
 def test_losses_after_the_shed_say_nothing_about_replacements() -> None:
     """They need not be replaced, so only those before it are observations of that gate."""
-    plan = smoke_plan(150)
-    until_the_shed = 60
+    plan = smoke_plan(160)
+    until_the_shed = 70
     enough = 11 / (plan.demand.total_machines * until_the_shed)
-    refuse_the_impossible(changed(plan, 150, shard={"failureRatePerSec": enough}))
-    few = refusal(changed(plan, 150, shard={"failureRatePerSec": enough * 0.8}))
+    refuse_the_impossible(changed(plan, 160, shard={"failureRatePerSec": enough}))
+    few = refusal(changed(plan, 160, shard={"failureRatePerSec": enough * 0.8}))
     assert few.message == (
         "the soak up to the first step downwards brings about 8 replacements; the gate lossReplacedP99Seconds needs 10"
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigfleet.provider.fake.ledger.replacement import CREDIT_SECONDS, Replacement
+from bigfleet.provider.fake.ledger.replacement import COVERED_SECONDS, CREDIT_SECONDS, Replacement
 
 
 def test_an_arrival_answers_the_oldest_loss() -> None:
@@ -33,6 +33,14 @@ def test_one_that_comes_although_none_was_needed_is_timed_and_is_one_too_many_ag
     assert replacement.arrived(6) == 4
     assert replacement.credits(6) == 1
     assert replacement.arrived(7) is None
+
+
+def test_what_comes_long_after_a_loss_that_was_covered_has_come_for_something_else() -> None:
+    replacement = Replacement()
+    replacement.arrived(1)
+    replacement.lost(2)
+    assert replacement.arrived(2 + COVERED_SECONDS + 1) is None, "a burst, for example"
+    assert replacement.credits(20) == 1
 
 
 def test_what_came_with_the_fill_stands_in_for_nobody_in_the_soak() -> None:
