@@ -26,11 +26,15 @@ _OLD = re.compile(
 )
 # Not what code puts together (`docs / "gates.md"`, `{keep}/score.md`), nor addresses elsewhere.
 _PAGE = re.compile(r"(?<![\w/.}>-])(?<!/ \")((?:[\w.-]+/)*[\w.-]+\.md)(?:#([\w-]+))?(?![\w/])")
+# A file or a folder of the source, as a page or a comment names it.
+_SOURCE = re.compile(
+    r"(?<![\w/.{}-])((?:bigfleet|scaletest|tests|chart)/(?:[\w-]+/)*(?:[\w-]+\.(?:py|yaml|tpl))?)(?![\w.*<{/])"
+)
 _OWN_SECTION = re.compile(r"]\(#([\w-]+)\)")
 # Written by `make score`, not by us.
 _NOT_OURS = "score.md"
 # Most lines have none of these, and are not looked at closer.
-_MARK = re.compile(r"\.md|ADR|BF-|§|adr/\d|\bB\d{3}|\]\(#", re.IGNORECASE)
+_MARK = re.compile(r"\.md|ADR|BF-|§|adr/\d|\bB\d{3}|\]\(#|(?:bigfleet|scaletest|tests|chart)/\w", re.IGNORECASE)
 
 
 def tracked_files() -> list[str]:
@@ -89,6 +93,9 @@ def mistakes(name: str, line: str) -> Iterator[str]:
             yield f"there is no {page}"
         elif anchor and anchor not in headings(found):
             yield f"{found} has no section #{anchor}"
+    for place in _SOURCE.findall(line):
+        if not (ROOT / place).exists():
+            yield f"there is no {place}"
     for anchor in _OWN_SECTION.findall(line) if name.endswith(".md") else ():
         if anchor not in headings(name):
             yield f"this page has no section #{anchor}"
@@ -136,6 +143,8 @@ def test_the_index_of_our_decisions_has_every_number_once() -> None:
         ("(B999)", "B999 is not in"),
         ("(spec/engine.md §3.9)", "'spec/engine.md' cannot be followed"),
         ("(design.md §4)", "'design.md' cannot be followed"),
+        ("see scaletest/run/groundwork.py", "there is no scaletest/run/groundwork.py"),
+        ("see scaletest/runs/ for it", "there is no scaletest/runs/"),
         ("(docs/reference/motor.md#folding)", "there is no docs/reference/motor.md"),
         ("(docs/reference/engine.md#unfolding)", "docs/reference/engine.md has no section #unfolding"),
         ("see [below](#nowhere)", "this page has no section #nowhere"),
