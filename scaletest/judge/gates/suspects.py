@@ -14,6 +14,12 @@ _ATTEMPTS = "sum by (pod) (bigfleet_shard_reports_total)"
 BLOB_SECONDS = 15
 # How long the provider may take to end a call that it has accepted.
 CALL_SECONDS = 60
+# Calls that the provider may refuse in a run: a machine can be struck while a call for it is on its way.
+REFUSED_CALLS = 5
+
+# Codes by which a provider says that it has failed itself, not that it was asked for the wrong thing.
+_BROKEN = f'{_CALLS}{{code=~"INTERNAL|UNKNOWN|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|DATA_LOSS"}}'
+REFUSES_BY_ITSELF = Suspect("provider", f"sum(max_over_time({_BROKEN}[{{w}}]))", REFUSED_CALLS)
 
 # On a machine's way from decision to Node, those that can stop it.
 SUPPLIERS = (

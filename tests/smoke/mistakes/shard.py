@@ -192,7 +192,7 @@ SHARD: list[Entry] = [
         "bare metal is given back after ten seconds",
         "shard",
         Mistake("shard/options.py", "bare_metal_seconds: float = math.inf", "bare_metal_seconds: float = 10.0"),
-        gates="deletesAtSteadyDemand",
+        gates="deletesAtSteadyDemand callsRefused",
     ),
     mistaken(
         "the shard asks all the time whether it was woken",

@@ -11,6 +11,8 @@ from scaletest.judge.gates.suspects import (
     CALL_SECONDS,
     NEVER_ANNOUNCED,
     NEVER_NOTICED,
+    REFUSED_CALLS,
+    REFUSES_BY_ITSELF,
     SAID_TOO_EARLY,
     SUPPLIERS,
     TOLD_LATE,
@@ -40,6 +42,8 @@ _COVERED_SECONDS = 30
 _WAITING_SECONDS = 45
 # More machines than the draw needs, at most: what two losses ripple into, and what a reclaim waits for.
 _HELD_SHARE, _HELD_MORE = 1.05, 2
+# Calls that were carried out, and those of strangers, which are refused for that.
+_ANSWERED = f'{LEDGER}calls_total{{code=~"OK|PERMISSION_DENIED|UNAUTHENTICATED"}}'
 # States in which a machine rests: in the others it is for seconds only.
 _AT_REST = 'state=~"Speculative|Idle|Failed"'
 # Machines that rest, more or fewer: those that two cycles move.
@@ -150,6 +154,18 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         claim="accepted calls end",
         witness="the provider's ledger: what its answers have said since",
         strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "callsRefused",
+        "calls that the provider refuses",
+        Promql(f"sum(max_over_time({LEDGER}calls_total[{{w}}])) - sum(max_over_time({_ANSWERED}[{{w}}]))"),
+        bound=REFUSED_CALLS,
+        unit="times",
+        component="shard",
+        suspects=(REFUSES_BY_ITSELF,),
+        meaning="The shard asks for what cannot be done: since it started, the provider has refused this many calls.",
+        claim="the shard knows what its machines can do",
+        witness="the provider's ledger: calls by the answer's code",
     )
     yield _violation(
         "configuredBeforeReady",

@@ -68,6 +68,12 @@ async def test_a_machine_announced_too_early_is_the_shards_if_its_clock_says_so(
     assert await blamed(gate, Metrics(ready_before_node_total=2.0, configure_phase=0.4)) == "shard"
 
 
+async def test_a_call_that_is_refused_is_the_shards_fault_unless_the_provider_itself_has_failed() -> None:
+    gate = GATES["callsRefused"]
+    assert await blamed(gate, Metrics(INTERNAL=0.0, calls_total=6.0)) == "shard"
+    assert await blamed(gate, Metrics(INTERNAL=6.0, calls_total=6.0)) == "provider"
+
+
 async def test_a_bar_that_holds_accuses_no_program() -> None:
     metrics = Metrics(unanswered_seconds=16.0, uncovered_seconds=3.0)
     reading = await read_gate(metrics, GATES["uncoveredSeconds"], PLAN, soak_window(PLAN, 1000, 1160))
