@@ -12,11 +12,11 @@ from typing import Protocol
 import structlog
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.kube import Object
 from bigfleet.scheduling.pods import Controller, PodClass
 from bigfleet.scheduling.scheduler import Scheduler, hard_spread
 from scaletest.model.demand.seeding import ARCHETYPE_LABEL
+from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
 _POLL_SECONDS = 1.0
 _IN_FLIGHT = 64

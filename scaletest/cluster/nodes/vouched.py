@@ -6,8 +6,8 @@ from typing import Any
 
 from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWord, MachineWords
 from bigfleet.core.quantity import QuantityError
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.core.vectors import parse_vector, positive
+from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.kube import Object
 from scaletest.cluster.witness.amounts import amounts_of, milli_of
 from scaletest.cluster.workloads.manifests import GROUP_LABEL
 from scaletest.model.demand.draw import Workload
+from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
 OWNER = "owner"
 # Not equal to anything that is expected.

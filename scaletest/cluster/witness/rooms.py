@@ -7,10 +7,10 @@ fails here no scheduler could place; a Pod that waits because others took its ro
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from scaletest.cluster.witness.amounts import amounts_of
 from scaletest.cluster.workloads.manifests import counted_by_spread
 from scaletest.model.demand.draw import Workload
+from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
 # The room for Pods that ask for nothing.
 _ENDLESS = 1_000_000

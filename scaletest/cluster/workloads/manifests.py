@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.kube import Object, Resource
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
 from scaletest.model.demand.draw import Workload
 from scaletest.model.demand.seeding import ARCHETYPE_LABEL
+from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
 NAMESPACE = "default"
 WORKLOAD_LABEL = "scaletest.bigfleet/workload"

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
-from bigfleet.core.requirements import RACK_KEY
 from bigfleet.core.vectors import format_vector
 from scaletest.model.demand.draw import Draw, Workload, cluster_id, ordinal_of
 from scaletest.model.demand.needs import Demand, held_at_start, needs_of
 from scaletest.model.demand.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
 from scaletest.model.documents.catalog import Archetype, Catalog
 from scaletest.model.documents.profile import Seed
+from scaletest.model.labels import RACK_KEY
 
 RACKS_PER_ZONE = 10
 ARCHETYPE_LABEL = "scaletest.bigfleet/archetype"

@@ -11,11 +11,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bigfleet.core import penalty
 from bigfleet.core.labels import MOST_LABEL_CHARACTERS, check_label_key
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from bigfleet.core.vectors import Vector, largest, parse_vector, scaled
 from scaletest.model.documents.base import Document, refuse_all
 from scaletest.model.documents.profile import Fraction, NonNegative
 from scaletest.model.documents.quantities import Quantity
+from scaletest.model.labels import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 
 # Names whose workloads become StatefulSets.
 STATEFUL = frozenset({"stateful-db", "memory-cache"})
