@@ -1,7 +1,7 @@
 """What a cycle decides: actions on machines, and what the shard reports about every need."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -99,6 +99,10 @@ class CapacityHint:
     resources: Vector = field(hash=False)
 
 
+def _no_views(cluster: str) -> Sequence[NeedView]:  # noqa: ARG001
+    return ()
+
+
 @dataclass(frozen=True)
 class Decisions:
     """The whole outcome of one cycle."""
@@ -113,6 +117,8 @@ class Decisions:
     hints: Sequence[CapacityHint]
     # Reclaims that the blast cap deferred to a later cycle.
     reclaims_capped: int
+    # The views of one cluster, in the same order, made without those of the others.
+    views_of: Callable[[str], Sequence[NeedView]] = field(default=_no_views, compare=False)
 
 
 def _default_holds() -> Mapping[CapacityType, float]:

@@ -68,10 +68,12 @@ class Engine:
         lap("phase3")
 
         shortfalls = self._ledger.record(fleet, short, preemption)
+        views = Views(fleet, self._credits, short, preemption, self._parking, self._ledger.ages)
         decisions = Decisions(
             actions=actions(fleet, short, preemption, self._reclaims, releases),
             shortfalls=tuple(shortfalls),
-            views=Views(fleet, self._credits, short, preemption, self._parking, self._ledger.ages).sequence(),
+            views=views.sequence(),
+            views_of=views.of,
             hints=Hints(fleet, self._credits).sequence(),
             reclaims_capped=self._reclaims.capped,
         )

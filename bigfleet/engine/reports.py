@@ -37,6 +37,17 @@ class Views:
     def sequence(self) -> Lazy[NeedView]:
         return Lazy(sum(len(known.arrangement) for known in self._known.values()), lambda: list(self._make()))
 
+    def of(self, name: str) -> list[NeedView]:
+        """The rows of one cluster: a fleet has hundreds of clusters, and each may ask for its own."""
+        cluster = self._fleet.clusters.find(name)
+        if cluster not in self._known:
+            return []
+        short = np.flatnonzero(self._short.clusters == cluster)
+        numbers = dict(zip(self._short.rows[short].tolist(), short.tolist(), strict=True))
+        # A cluster's rows are arranged in order of precedence.
+        rows = range(len(self._known[cluster].arrangement))
+        return [self._view(cluster, row, numbers.get(row)) for row in rows]
+
     def _make(self) -> Iterator[NeedView]:
         numbers = {
             (cluster, row): number

@@ -1,4 +1,4 @@
-"""ShardRead: why is this need unmet? The last cycle's rows, streamed to people's tools.
+"""ShardRead: why is this need unmet? The last cycle's rows, streamed to people's tools, and to a cluster its own.
 
 See docs/reference/wire.md#need-views.
 """
@@ -22,16 +22,24 @@ class ShardRead(shardread_pb2_grpc.ShardReadServicer):
     async def InspectNeeds(  # noqa: N802 (the wire's name)
         self, request: shardread_pb2.InspectNeedsRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[shardread_pb2.InspectNeedsResponse]:
-        await require(context, "readonly", "admin")
+        await _require_reader(context, request.cluster_id)
         if request.limit < 0:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"limit {request.limit} is negative")
         report = self._latest()
-        views = report.decisions.views
-        if request.cluster_id:
-            views = tuple(view for view in views if view.need.cluster == request.cluster_id)
+        decisions = report.decisions
+        views = decisions.views_of(request.cluster_id) if request.cluster_id else decisions.views
         header = shardread_pb2.InspectNeedsHeader(
             cycle=report.cycle, computed_at_unix_nanos=int(report.computed_at * 1e9), total_needs=len(views)
         )
         yield shardread_pb2.InspectNeedsResponse(header=header)
         for view in islice(views, request.limit or None):
             yield shardread_pb2.InspectNeedsResponse(need=need_view_to_wire(view))
+
+
+async def _require_reader(context: grpc.aio.ServicerContext[Any, Any], cluster: str) -> None:
+    """Tools may read everything; a cluster what it has said itself, so it must name itself."""
+    identity = await require(context, "readonly", "admin", "cluster")
+    if identity is not None and identity.kind == "cluster" and identity.name != cluster:
+        await context.abort(
+            grpc.StatusCode.PERMISSION_DENIED, f"{identity} may read its own needs only, not those of {cluster!r}"
+        )

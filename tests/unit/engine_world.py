@@ -146,6 +146,9 @@ class EngineAndOracle:
         decisions = self._engine.cycle(self._fleet, now, lap)
         found = differences(decisions, self._oracle.cycle(machines, needs, now, idle_since))
         assert not found, "\n".join(found)
+        for cluster in needs:
+            own = [view for view in decisions.views if view.need.cluster == cluster]
+            assert decisions.views_of(cluster) == own, f"the views of {cluster} alone are others"
         return decisions
 
     def _tell(self, machines: dict[str, tuple[Machine, float | None]], needs: dict[str, tuple[Need, ...]]) -> None:

@@ -356,3 +356,5 @@ def test_views_that_are_read_late_tell_of_their_own_cycle() -> None:
     engine.cycle(fleet, 1.0)
     assert [view.need for view in decisions.views] == [gang(8), need(cpu(4), arrival=1.0)]
     assert [view.residual for view in decisions.views] == [cpu(8), cpu(4)]
+    assert decisions.views_of("c1") == list(decisions.views)
+    assert decisions.views_of("never-heard-of") == []
