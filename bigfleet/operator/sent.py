@@ -1,5 +1,6 @@
 """What the operator says by itself of the demand that it has sent: how often, and how much of what."""
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 
@@ -11,6 +12,11 @@ from bigfleet.core.priority import priority_class
 from bigfleet.core.vectors import parse_vector
 
 _MILLI = 1000
+
+
+def checksum(needs: Iterable[CapacityNeed]) -> int:
+    """Of their profiles and min_units, whatever their order and amounts (docs/architecture.md says how)."""
+    return sum(zlib.crc32(f"{_fingerprint(need)}|min={_unit(need)}".encode()) for need in needs)
 
 
 class SentRollups:
@@ -40,7 +46,22 @@ class SentRollups:
         for labels, milli in sorted(totals.items()):
             demand.add_metric(labels, milli / _MILLI)
         yield demand
+        if self._last is not None:
+            text = "Of the profiles and min_units of the last roll-up."
+            yield GaugeMetricFamily("bigfleet_operator_sent_needs_checksum", text, checksum(self._last.needs))
 
 
 def _kind_of(need: CapacityNeed) -> str:
     return "gang" if need.group else "spread" if need.spread else "plain"
+
+
+def _fingerprint(need: CapacityNeed) -> str:
+    """Of what was really sent (docs/reference/engine.md#fingerprint)."""
+    reqs = ";".join(f"{one.key}:{one.operator}:{','.join(one.values)}" for one in need.requirements)
+    spread = ";".join(f"{one.topology_key}:{one.max_skew}:{one.when_unsatisfiable}" for one in need.spread)
+    penalties = f"ipb={need.interruption_penalty_bucket}|rpb={need.reclamation_penalty_bucket}"
+    return f"p={need.priority}|{penalties}|reqs={reqs}|spr={spread}"
+
+
+def _unit(need: CapacityNeed) -> str:
+    return ",".join(f"{name}={milli}" for name, milli in sorted(parse_vector(need.min_unit).items()))

@@ -25,6 +25,7 @@ from scaletest.cluster.load.demand_without_pods import DemandWithoutPods
 from scaletest.cluster.load.events import LoadEvents, Successors
 from scaletest.cluster.load.identity_probe import IdentityProbe, ProbeTargets
 from scaletest.cluster.load.metrics import LoadMetrics
+from scaletest.cluster.load.needs_reader import NeedsReader
 from scaletest.cluster.load.prebind import bind_all, in_play, plan_anchors, pre_bind
 from scaletest.cluster.load.pressure import HostPressure
 from scaletest.cluster.load.run_watch import RunWatch
@@ -65,6 +66,7 @@ class LoadDriverOptions:
     # The pod's ServiceAccount, to watch the run's phase with; None: no run to watch, so no churn and no steady figures.
     service_account_dir: Path | None = None
     # The cluster's certificate, and the servers that must refuse it for other identities; empty: that is not probed.
+    # What the shard holds of this cluster is read with it.
     tls_dir: Path | None = None
     shard_addr: str = ""
     provider_addr: str = ""
@@ -136,6 +138,7 @@ class LoadDriver:
         self._identity_probe = IdentityProbe(
             options.cluster_id, ProbeTargets(options.shard_addr, options.provider_addr), options.tls_dir, registry
         )
+        self._needs_reader = NeedsReader(options.cluster_id, options.shard_addr, options.tls_dir, self._witness.held)
         self._built = asyncio.Event()
         # Two tasks that plan bindings concurrently would both count the same free room.
         self._binding = asyncio.Lock()
@@ -172,6 +175,7 @@ class LoadDriver:
             if self._profile.anchors:
                 group.create_task(self._anchor())
             await self._fill(since)
+            group.create_task(self._needs_reader.run())
             group.create_task(self._churn.run(self.run_watch))
             group.create_task(self._change(since))
 

@@ -7,6 +7,7 @@ from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.blindness import Sight
 from scaletest.cluster.witness.coverage import Lacking, Offer, Uncovered
 from scaletest.cluster.witness.expected import Expected
+from scaletest.cluster.witness.held import HeldNeeds
 from scaletest.cluster.witness.living import Living
 from scaletest.cluster.witness.requests import Acknowledgements, Pairs
 from scaletest.model.demand.draw import Workload
@@ -27,6 +28,7 @@ class Witness:
         self.sight = sight or Sight()
         now = self.sight.now
         self.living = Living(workloads, now)
+        self.held = HeldNeeds(workloads, self.living, now)
         self.requests = Watermarks(0, clock=now)
         self.acknowledgements = Acknowledgements(now)
         self.pairs = Pairs(Expected(workloads), now)

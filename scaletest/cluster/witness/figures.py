@@ -28,6 +28,8 @@ class Figures(Collector):
         yield from self._acknowledgements()
         if not self._witness.without_pods:
             yield from self._pairs()
+        if self._witness.held.is_fresh:
+            yield from self._needs()
         blind = self._witness.sight.blind_seconds
         yield CounterMetricFamily(
             f"{_PREFIX}_blind_seconds", "Time during which this process did not run.", value=blind
@@ -80,6 +82,16 @@ class Figures(Collector):
         for field, count in pairs.wrong.items():
             wrong.add_metric((field,), count)
         yield wrong
+
+    def _needs(self) -> Iterator[Metric]:
+        held = self._witness.held
+        text = "Rows of the shard's engine that are not what the draw says, in several looks in a row."
+        wrong = GaugeMetricFamily(f"{_PREFIX}_needs_wrong", text, labels=("field",))
+        for field, count in held.wrong().items():
+            wrong.add_metric((field,), count)
+        yield wrong
+        text = "Of the rows that an operator should send for what lives now; as its own checksum of what it has sent."
+        yield _gauge("needs_checksum", text, held.checksum())
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

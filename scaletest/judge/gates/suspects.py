@@ -56,3 +56,12 @@ def _mean(histogram: str) -> str:
 
 
 SAID_TOO_EARLY = Suspect("shard", f"{_mean(_BOOT)} - {_mean(_CONFIGURE)}", 0)
+
+
+# Needs that the engine holds wrongly are the pod-controller's if the requests were wrong before, and the shard's if,
+# most of the time, the operator of that cluster had sent what the draw says.
+ASKED_WRONGLY = Suspect("pod-controller", "scaletest_witness_requests_wrong_total", 0)
+_SENT = "max by (pod) (bigfleet_operator_sent_needs_checksum)"
+_DRAWN = "max by (pod) (scaletest_witness_needs_checksum)"
+_NEEDS_WRONG = "max by (pod) (scaletest_witness_needs_wrong) > 0"
+SENT_RIGHTLY = Suspect("shard", f"avg_over_time(({_SENT} == bool {_DRAWN} and on (pod) {_NEEDS_WRONG})[{{w}}:5s])", 0.5)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
+from scaletest.judge.gates.suspects import ASKED_WRONGLY, SENT_RIGHTLY
 from scaletest.judge.gates.witnesses.queries import (
     OUTSIDE_SECONDS,
     WAITS_FOR_A_CORE,
@@ -18,6 +19,8 @@ from scaletest.model.plan import Plan
 _DEMAND_BEHIND_SECONDS = 25
 # A Pod and its request are written by two programs, one after the other.
 _UNPAIRED_SECONDS = 15
+# The witness of rows shows nothing if its last look is too old, and is scraped every 5 s.
+_LOOKED_SECONDS = 30
 _DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
 
 
@@ -90,6 +93,26 @@ def demand_gates(plan: Plan) -> Iterator[Gate]:
         meaning="The engine holds more or less demand of a cluster than its Pods ask for.",
         claim="what the engine holds, by cluster, resource, priority and kind",
         witness="the living Pods, with the amounts of the draw",
+        strain=WAITS_FOR_A_CORE,
+    )
+    wrong = by_cluster(f"max_over_time({WITNESS}needs_wrong[{{w}}])")
+    # A witness that has fallen silent is no witness: its last look must be from the end of the soak.
+    looked = by_cluster(f"last_over_time({WITNESS}needs_wrong[{_LOOKED_SECONDS}s])")
+    yield Gate(
+        "needsWrong",
+        "needs held wrongly",
+        WorstMember(
+            f"max by (cluster, field) ({wrong}) and on (cluster) max by (cluster) ({looked})",
+            members=("cluster", "field"),
+            expects="clusters",
+        ),
+        bound=0,
+        unit="needs",
+        component="operator",
+        meaning="A row of the engine asks for something else than the workloads do, is missing, or is asked by none.",
+        claim="each row of the shard's engine: requirements, spread, priority, penalties, gangs, min_unit",
+        witness="the rows that the living Pods of the draw must lead to, field by field",
+        suspects=(ASKED_WRONGLY, SENT_RIGHTLY),
         strain=WAITS_FOR_A_CORE,
     )
 

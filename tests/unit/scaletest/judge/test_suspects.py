@@ -74,6 +74,21 @@ async def test_a_call_that_is_refused_is_the_shards_fault_unless_the_provider_it
     assert await blamed(gate, Metrics(INTERNAL=6.0, calls_total=6.0)) == "provider"
 
 
+@pytest.mark.parametrize(
+    ("also", "component"),
+    [
+        ({"sent_needs_checksum": 0.0}, "operator"),
+        ({"sent_needs_checksum": 0.4}, "operator"),
+        ({"sent_needs_checksum": 0.9}, "shard"),
+        ({"requests_wrong_total": 1.0, "sent_needs_checksum": 0.9}, "pod-controller"),
+    ],
+)
+async def test_a_row_held_wrongly_is_blamed_on_the_first_that_said_it_wrongly(
+    also: dict[str, float], component: str
+) -> None:
+    assert await blamed(GATES["needsWrong"], Metrics(**also, needs_wrong=3.0)) == component
+
+
 async def test_a_bar_that_holds_accuses_no_program() -> None:
     metrics = Metrics(unanswered_seconds=16.0, uncovered_seconds=3.0)
     reading = await read_gate(metrics, GATES["uncoveredSeconds"], PLAN, soak_window(PLAN, 1000, 1160))
