@@ -25,9 +25,9 @@ class Listener(PhoneHomeServicer):
         self.words[machine_id] = MachineWord(machine_id=machine_id, **fields)
         self._unsaid.put_nowait(self.words[machine_id])
 
-    def take_back(self, machine_id: str) -> None:
+    def take_back(self, machine_id: str, *, drained: bool = False) -> None:
         del self.words[machine_id]
-        self._unsaid.put_nowait(MachineWord(machine_id=machine_id, gone=True))
+        self._unsaid.put_nowait(MachineWord(machine_id=machine_id, gone=True, drained=drained))
 
     async def Report(self, requests: AsyncIterator[ReadyReport], context: Any) -> None:  # noqa: N802
         async def read() -> None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%bigfleet/api/v1alpha1/phonehome.proto\x12\x11\x62igfleet.v1alpha1\"b\n\x0bReadyReport\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x03(\t\x12\x11\n\tnot_ready\x18\x03 \x03(\t\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x0f\n\x07unready\x18\x05 \x03(\t\"N\n\x0cMachineWords\x12\x30\n\x08machines\x18\x01 \x03(\x0b\x32\x1e.bigfleet.v1alpha1.MachineWord\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\"\xca\x02\n\x0bMachineWord\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x44\n\x0b\x61llocatable\x18\x02 \x03(\x0b\x32/.bigfleet.v1alpha1.MachineWord.AllocatableEntry\x12:\n\x06labels\x18\x03 \x03(\x0b\x32*.bigfleet.v1alpha1.MachineWord.LabelsEntry\x12\x15\n\rinstance_type\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0c\n\x04gone\x18\x06 \x01(\x08\x12\x0f\n\x07\x62inding\x18\x07 \x01(\t\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32Z\n\tPhoneHome\x12M\n\x06Report\x12\x1e.bigfleet.v1alpha1.ReadyReport\x1a\x1f.bigfleet.v1alpha1.MachineWords(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%bigfleet/api/v1alpha1/phonehome.proto\x12\x11\x62igfleet.v1alpha1\"b\n\x0bReadyReport\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x03(\t\x12\x11\n\tnot_ready\x18\x03 \x03(\t\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x0f\n\x07unready\x18\x05 \x03(\t\"N\n\x0cMachineWords\x12\x30\n\x08machines\x18\x01 \x03(\x0b\x32\x1e.bigfleet.v1alpha1.MachineWord\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\"\xdb\x02\n\x0bMachineWord\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x44\n\x0b\x61llocatable\x18\x02 \x03(\x0b\x32/.bigfleet.v1alpha1.MachineWord.AllocatableEntry\x12:\n\x06labels\x18\x03 \x03(\x0b\x32*.bigfleet.v1alpha1.MachineWord.LabelsEntry\x12\x15\n\rinstance_type\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0c\n\x04gone\x18\x06 \x01(\x08\x12\x0f\n\x07\x62inding\x18\x07 \x01(\t\x12\x0f\n\x07\x64rained\x18\x08 \x01(\x08\x1a\x32\n\x10\x41llocatableEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32Z\n\tPhoneHome\x12M\n\x06Report\x12\x1e.bigfleet.v1alpha1.ReadyReport\x1a\x1f.bigfleet.v1alpha1.MachineWords(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,11 +40,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MACHINEWORDS']._serialized_start=160
   _globals['_MACHINEWORDS']._serialized_end=238
   _globals['_MACHINEWORD']._serialized_start=241
-  _globals['_MACHINEWORD']._serialized_end=571
-  _globals['_MACHINEWORD_ALLOCATABLEENTRY']._serialized_start=474
-  _globals['_MACHINEWORD_ALLOCATABLEENTRY']._serialized_end=524
-  _globals['_MACHINEWORD_LABELSENTRY']._serialized_start=526
-  _globals['_MACHINEWORD_LABELSENTRY']._serialized_end=571
-  _globals['_PHONEHOME']._serialized_start=573
-  _globals['_PHONEHOME']._serialized_end=663
+  _globals['_MACHINEWORD']._serialized_end=588
+  _globals['_MACHINEWORD_ALLOCATABLEENTRY']._serialized_start=491
+  _globals['_MACHINEWORD_ALLOCATABLEENTRY']._serialized_end=541
+  _globals['_MACHINEWORD_LABELSENTRY']._serialized_start=543
+  _globals['_MACHINEWORD_LABELSENTRY']._serialized_end=588
+  _globals['_PHONEHOME']._serialized_start=590
+  _globals['_PHONEHOME']._serialized_end=680
 # @@protoc_insertion_point(module_scope)

@@ -29,7 +29,7 @@ class MachineWords(_message.Message):
     def __init__(self, machines: _Optional[_Iterable[_Union[MachineWord, _Mapping]]] = ..., full: _Optional[bool] = ...) -> None: ...
 
 class MachineWord(_message.Message):
-    __slots__ = ("machine_id", "allocatable", "labels", "instance_type", "zone", "gone", "binding")
+    __slots__ = ("machine_id", "allocatable", "labels", "instance_type", "zone", "gone", "binding", "drained")
     class AllocatableEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class MachineWord(_message.Message):
     ZONE_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     BINDING_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
     machine_id: str
     allocatable: _containers.ScalarMap[str, str]
     labels: _containers.ScalarMap[str, str]
@@ -58,4 +59,5 @@ class MachineWord(_message.Message):
     zone: str
     gone: bool
     binding: str
-    def __init__(self, machine_id: _Optional[str] = ..., allocatable: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., gone: _Optional[bool] = ..., binding: _Optional[str] = ...) -> None: ...
+    drained: bool
+    def __init__(self, machine_id: _Optional[str] = ..., allocatable: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., gone: _Optional[bool] = ..., binding: _Optional[str] = ..., drained: _Optional[bool] = ...) -> None: ...

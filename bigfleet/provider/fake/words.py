@@ -28,6 +28,8 @@ class Words(Observer):
     def __init__(self, shapes: FleetShapes) -> None:
         self._shapes = shapes
         self._given: dict[str, Given] = {}
+        # The cluster that a machine was drained from last, unless it was lost since.
+        self._drained_from: dict[str, str] = {}
         self._of_cluster: dict[str, set[str]] = {}
         self._listeners: dict[str, set[WordsHeard]] = {}
 
@@ -49,7 +51,7 @@ class Words(Observer):
             self._withdraw(machine.id)
 
     def left(self, machine: MachineRecord) -> None:
-        self._withdraw(machine.id)
+        self._withdraw(machine.id, drained=True)
 
     def struck(self, machine: MachineRecord, fault: str) -> None:  # noqa: ARG002
         self._withdraw(machine.id)
@@ -80,15 +82,19 @@ class Words(Observer):
         given, shape = self._given.get(machine_id), self._shapes.get(machine_id)
         if given is None or given.cluster != cluster or shape is None:
             word.gone = True
+            word.drained = self._drained_from.get(machine_id) == cluster
             return
         word.binding = given.binding
         word.instance_type, word.zone = shape.instance_type, shape.zone
         word.allocatable.update(shape.allocatable)
         word.labels.update(shape.labels)
 
-    def _withdraw(self, machine_id: str) -> None:
+    def _withdraw(self, machine_id: str, *, drained: bool = False) -> None:
         given = self._given.pop(machine_id, None)
         if given:
+            self._drained_from.pop(machine_id, None)
+            if drained:
+                self._drained_from[machine_id] = given.cluster
             self._of_cluster[given.cluster].discard(machine_id)
             self._changed(given.cluster, machine_id)
 

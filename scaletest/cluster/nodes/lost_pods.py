@@ -4,8 +4,9 @@ import asyncio
 
 import structlog
 
-from bigfleet.kube import Conflict, Informer, KubeClient, KubeError, NotFound, Object
+from bigfleet.kube import Conflict, Informer, KubeClient, KubeError, NotFound
 from bigfleet.kube.resources import PODS
+from scaletest.cluster.nodes.pods_by_node import PodsByNode
 
 _LOOK_SECONDS = 1.0
 # Between two Pods of one Node.
@@ -21,37 +22,26 @@ class LostPods:
     what we miss.
     """
 
-    def __init__(self, client: KubeClient, nodes: Informer, wait_seconds: float) -> None:
+    def __init__(self, client: KubeClient, nodes: Informer, pods: PodsByNode, wait_seconds: float) -> None:
         self._client = client
         self._nodes = nodes
+        self._pods = pods
         self._wait_seconds = wait_seconds
-        # Node → its Pods by key.
-        self._pods_of: dict[str, dict[str, Object]] = {}
         self._gone_since: dict[str, float] = {}
-
-    def note(self, old: Object | None, new: Object | None) -> None:
-        """Follow the Pods' informer, whose objects have `node`, `key` and `uid`."""
-        if old and old["node"] and (not new or new["node"] != old["node"]):
-            pods = self._pods_of[old["node"]]
-            del pods[old["key"]]
-            if not pods:
-                del self._pods_of[old["node"]]
-        if new and new["node"]:
-            self._pods_of.setdefault(new["node"], {})[new["key"]] = new
 
     async def run(self) -> None:
         """End Pods until cancelled; the Nodes must be known by now."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = asyncio.get_running_loop().time()
-            gone = [node for node in self._pods_of if self._nodes.get(node) is None]
+            gone = [node for node in self._pods if self._nodes.get(node) is None]
             self._gone_since = {node: self._gone_since.get(node, now) for node in gone}
             for node, since in self._gone_since.items():
                 if now - since >= self._wait_seconds:
                     await self._end_pods(node)
 
     async def _end_pods(self, node: str) -> None:
-        for pod in list(self._pods_of.get(node, {}).values()):
+        for pod in self._pods.on(node):
             if self._nodes.get(node) is not None:
                 return
             namespace, _, name = pod["key"].partition("/")

@@ -7,11 +7,12 @@ import asyncio
 import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWords
 from bigfleet.kube import (
@@ -23,28 +24,31 @@ from bigfleet.kube import (
     NotFound,
     Object,
     WorkQueue,
-    key_of,
 )
 from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
 from bigfleet.process import daemon
+from scaletest.cluster.nodes.drained_pods import CutOff, leaves
 from scaletest.cluster.nodes.lost_pods import LostPods
+from scaletest.cluster.nodes.metrics import NodeCreatorMetrics
 from scaletest.cluster.nodes.phone_home import PhoneHome
+from scaletest.cluster.nodes.pods_by_node import PodsByNode
+from scaletest.cluster.nodes.trims import BINDING_ANNOTATION, trim_node, trim_pod, trim_upcoming
 from scaletest.cluster.nodes.vouched import Vouched, VouchedMachine
 from scaletest.cluster.witness.ages import Ages
 
 UPCOMING_PREFIX = "un-"
 NODE_PREFIX = "fake-"
-# On a Node: which of the machine's bindings it belongs to.
-BINDING_ANNOTATION = "bigfleet-scaletest/binding"
 # Of a machine that does not say; density is the profile's to limit, not the kubelet's.
 DEFAULT_PODS = "1100"
 
 # Phases of a machine that has booted, and those in which one that exists is let be.
 _BOOTS = frozenset({"Registered", "Ready"})
 _LIVES = _BOOTS | {"Draining"}
-_OUTCOMES = ("created", "exists", "not_ready", "create_error", "cleanup_deleted", "cleanup_error")
+# Phases of a machine that the provider has not given to the cluster yet.
+_ON_ITS_WAY = frozenset({None, "Provisioning", "Launched"})
+# How often Nodes that have gone are looked back on.
+_LOOK_SECONDS = 1.0
 _P99_SIGMAS = 2.3263
-_NAMESPACE = "bigfleet_scaletest_node_creator"
 
 log = structlog.get_logger(__name__)
 
@@ -121,27 +125,38 @@ class NodeCreator:
     as either takes it back.
     """
 
-    def __init__(self, client: KubeClient, options: NodeCreatorOptions, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        options: NodeCreatorOptions,
+        registry: CollectorRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
         self._options = options
-        self._metrics = _Metrics(registry)
-        self._upcoming = Informer(client, UPCOMING_NODES, on_change=self._on_upcoming, trim=_trim_upcoming)
-        self._nodes = Informer(client, NODES, on_change=self._on_node, trim=_trim_node)
-        self._pods = Informer(client, PODS, on_change=self._on_pod, trim=_trim_pod)
-        self._lost_pods = LostPods(client, self._nodes, options.lost_pods_after_seconds)
+        self._metrics = NodeCreatorMetrics(registry)
+        self._upcoming = Informer(client, UPCOMING_NODES, on_change=self._on_upcoming, trim=trim_upcoming)
+        self._nodes = Informer(client, NODES, on_change=self._on_node, trim=trim_node)
+        self._pods = Informer(client, PODS, on_change=self._on_pod, trim=trim_pod)
+        # Of Pods that are on Nodes, and of Nodes that have gone.
+        self._clock = clock
+        self._pods_by_node = PodsByNode(clock)
+        self._lost_pods = LostPods(client, self._nodes, self._pods_by_node, options.lost_pods_after_seconds)
+        self._cut_off = CutOff(self._pods_by_node)
         self._queue = WorkQueue("nodes", self._reconcile, concurrency=options.concurrency)
         # When each machine was first seen booting, on the loop's clock.
         self._booting_since: dict[str, float] = {}
         # There is, or was, an UpcomingNode.
         self._announced = asyncio.Event()
         self._vouched = Vouched() if options.provider_addr else None
-        # Machines that BigFleet announces and that the provider never gave, and those that it has taken back.
-        self._strangers, self._outlived = Ages(), Ages()
+        # Machines that BigFleet announces and that the provider never gave, those that it has taken back, and those of
+        # which there is any record although they are not there.
+        self._strangers, self._outlived, self._kept = Ages(), Ages(), Ages()
         # Announced machines whose Node has been Ready.
         self._joined: set[str] = set()
         # The promise that was counted as wrong last, of each machine: a status that changes is no new promise.
         self._mismatched: dict[str, Object] = {}
-        self._metrics.watch(self._strangers, self._outlived)
+        self._metrics.watch(self._strangers, self._outlived, self._kept)
         self._phone = (
             PhoneHome(
                 options.cluster_id,
@@ -174,7 +189,7 @@ class NodeCreator:
         # Before both are known, a Node without UpcomingNode would seem to be one too many.
         await self._upcoming.synced.wait()
         await self._nodes.synced.wait()
-        await daemon.forever(self._queue.run(), self._lost_pods.run())
+        await daemon.forever(self._queue.run(), self._lost_pods.run(), self._look_back())
 
     def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
         name = _name(new or old)
@@ -183,6 +198,11 @@ class NodeCreator:
         machine_id = name.removeprefix(UPCOMING_PREFIX)
         self._announced.set()
         self._queue.add(machine_id)
+        if new and new["phase"] == "Drained":
+            self._cut_off.drained(NODE_PREFIX + machine_id)
+        if new and new["node"] not in ("", NODE_PREFIX + machine_id) and (old is None or old["node"] != new["node"]):
+            self._metrics.misnamed.inc()
+            log.warning("an UpcomingNode refers to another Node", machine=machine_id, node=new["node"])
         if new is None:
             self._joined.discard(machine_id)
         elif new["phase"] == "Ready" and (old is None or old["phase"] != "Ready") and self.synced:
@@ -205,16 +225,36 @@ class NodeCreator:
             self._joined.add(machine_id)
         if self._phone:
             self._phone.note(machine_id, ready, there=new is not None and not new["leaving"])
+        if old is None:
+            self._cut_off.came(name)
+        if new is None:
+            self._cut_off.went(name, self._clock())
         if old is None or new is None:
             self._queue.add(machine_id)
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         self._metrics.count_pod(old, new)
-        self._lost_pods.note(old, new)
+        self._pods_by_node.note(old, new)
+        how = leaves(old, new)
+        node = self._nodes.get(old["node"]) if old and how else None
+        if how and node and node["cordoned"]:
+            self._metrics.left.labels(how).inc()
+
+    async def _look_back(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for node, cut_off in self._cut_off.judged(self._clock()):
+                self._metrics.drained.inc()
+                if cut_off:
+                    self._metrics.cut_off.inc(cut_off)
+                    log.warning("a drain has cut Pods off", node=node, pods=cut_off)
 
     def _hear(self, words: MachineWords) -> None:
         if self._vouched is None:
             return
+        for word in words.machines:
+            if word.gone:
+                (self._cut_off.drained if word.drained else self._cut_off.lost)(NODE_PREFIX + word.machine_id)
         for machine_id in self._vouched.hear(words):
             self._queue.add(machine_id)
         if words.full:
@@ -256,6 +296,11 @@ class NodeCreator:
         else:
             self._outlived.end(machine_id)
         machine = vouched.get(machine_id)
+        announced = upcoming is not None and upcoming["phase"] not in _ON_ITS_WAY
+        if announced and vouched.heard and machine is None:
+            self._kept.begin(machine_id, time.monotonic())
+        else:
+            self._kept.end(machine_id)
         if upcoming is None:
             vouched.forget(machine_id)
             self._mismatched.pop(machine_id, None)
@@ -301,85 +346,5 @@ class NodeCreator:
         self._metrics.outcomes.labels("cleanup_deleted").inc()
 
 
-class _Metrics:
-    """What node-creator counts; every series exists from the start."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"{_NAMESPACE}_{name}", text, registry=registry)
-
-        self.outcomes = Counter(
-            f"{_NAMESPACE}_upcoming_nodes_observed",
-            "What came of looking at an UpcomingNode.",
-            ["outcome"],
-            registry=registry,
-        )
-        for outcome in _OUTCOMES:
-            self.outcomes.labels(outcome)
-        self.created = Counter(f"{_NAMESPACE}_fake_nodes_created", "Nodes created.", registry=registry)
-        self.latency = Histogram(
-            f"{_NAMESPACE}_upcoming_to_node_latency_seconds",
-            "From an UpcomingNode's first sight as Registered or Ready until its Node exists, boot delay included.",
-            buckets=daemon.exponential_buckets(0.05, 2, 16),
-            registry=registry,
-        )
-        self.ready_nodes = gauge("ready_nodes", "Nodes of machines that are Ready.")
-        self.phone = gauge("phone_home_connected", "Whether the stream to the provider is open.")
-        self.mismatches = Counter(
-            f"{_NAMESPACE}_shape_mismatches",
-            "UpcomingNodes that promised another machine than the provider's.",
-            registry=registry,
-        )
-        self._unknown = gauge(
-            "unknown_machines", "UpcomingNodes that should boot, of machines that the provider never gave."
-        )
-        self._unknown_oldest = gauge("unknown_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
-        self._outlived = gauge("outlived_machines", "UpcomingNodes that should live, of machines that are gone.")
-        self._outlived_oldest = gauge("outlived_machines_oldest_seconds", "The age of the oldest of them; 0: none.")
-        self.early = Counter(
-            f"{_NAMESPACE}_ready_before_node", "UpcomingNodes that were Ready before their Node.", registry=registry
-        )
-        self._bound = gauge("bound_pods", "Pods that have a node.")
-        self._running = gauge("running_pods", "Pods that run.")
-
-    def watch(self, strangers: Ages, outlived: Ages) -> None:
-        self._unknown.set_function(lambda: len(strangers))
-        self._unknown_oldest.set_function(lambda: strangers.oldest_seconds(time.monotonic()))
-        self._outlived.set_function(lambda: len(outlived))
-        self._outlived_oldest.set_function(lambda: outlived.oldest_seconds(time.monotonic()))
-
-    def count_pod(self, old: Object | None, new: Object | None) -> None:
-        for key, gauge in (("node", self._bound), ("running", self._running)):
-            change = (new is not None and bool(new[key])) - (old is not None and bool(old[key]))
-            if change:
-                gauge.inc(change)
-
-
 def _name(item: Object | None) -> str:
     return str(item["name"]) if item else ""
-
-
-def _trim_upcoming(item: Object) -> Object:
-    return {
-        "name": item["metadata"]["name"],
-        "spec": item["spec"],
-        "phase": item.get("status", {}).get("phase"),
-    }
-
-
-def _trim_node(item: Object) -> Object:
-    metadata = item["metadata"]
-    conditions = item.get("status", {}).get("conditions") or []
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    leaving = "deletionTimestamp" in metadata
-    binding = (metadata.get("annotations") or {}).get(BINDING_ANNOTATION, "")
-    return {"name": metadata["name"], "ready": ready and not leaving, "leaving": leaving, "binding": binding}
-
-
-def _trim_pod(item: Object) -> Object:
-    return {
-        "key": key_of(item),
-        "uid": item["metadata"]["uid"],
-        "node": item["spec"].get("nodeName"),
-        "running": item.get("status", {}).get("phase") == "Running",
-    }
