@@ -7,6 +7,8 @@ from bigfleet.process.daemon import exponential_buckets
 
 ROLLUP_PHASES = ("list", "build", "enqueue")
 NODE_PHASES = ("Provisioning", "Launched", "Registered", "Ready", "Draining", "Drained", "Failed")
+# A session ends by us, by the shard, by the shard because of us, or because the connection broke.
+SESSION_ENDERS = ("operator", "shard", "refusal", "connection")
 WRITE_OPS = ("create", "spec_update", "status_update", "delete")
 WRITE_OUTCOMES = ("success", "conflict", "error", "noop")
 
@@ -47,6 +49,12 @@ class OperatorMetrics:
         self.session_reconnects = Counter(
             "bigfleet_operator_session_reconnects_total", "Dials after the first one.", registry=registry
         )
+        self.sessions_ended = Counter(
+            "bigfleet_operator_sessions_ended_total",
+            "Sessions that ended, by the side that did it.",
+            ["by"],
+            registry=registry,
+        )
         self.outbox_dropped = Counter(
             "bigfleet_operator_outbox_dropped_total", "Messages that found the outbox full.", registry=registry
         )
@@ -69,9 +77,26 @@ class OperatorMetrics:
             "Machines that the shard spoke of for the first time.",
             registry=registry,
         )
+        self.removed_in_service = Counter(
+            "bigfleet_operator_removed_in_service_total",
+            "Machines that the shard said have left although it last called them Configured.",
+            registry=registry,
+        )
+        self.blob_requests = Counter(
+            "bigfleet_operator_blob_requests_total",
+            "Machines for which the shard asked for a bootstrap blob.",
+            registry=registry,
+        )
+        self.drains = Counter(
+            "bigfleet_operator_drains_total",
+            "Machines that the shard asked to drain and that were announced here.",
+            registry=registry,
+        )
         self.dispatch_inflight = Gauge(
             "bigfleet_operator_dispatch_inflight", "Frames being written to the apiserver.", registry=registry
         )
+        for side in SESSION_ENDERS:
+            self.sessions_ended.labels(side)
         for phase in ROLLUP_PHASES:
             self.rollup_phase.labels(phase)
         for phase in NODE_PHASES:

@@ -88,6 +88,12 @@ class NodeStates:
     async def run(self) -> None:
         await self._queue.run()
 
+    def hear(self, update: NodeStateUpdate) -> None:
+        """Take a frame that the shard sent."""
+        if update.removed and self._is_configured(update):
+            self._metrics.removed_in_service.inc()
+        self.receive(update)
+
     def receive(self, update: NodeStateUpdate) -> None:
         """Take a frame; it replaces an older one of the same machine that has not been written yet."""
         if update.cluster_id not in ("", self._cluster_id):
@@ -134,6 +140,12 @@ class NodeStates:
             return name, upcoming.node_of(record) or name
         of_node = self._records.by(_OF_NODE, name)
         return upcoming.machine_of(of_node[0]) if of_node else None, name
+
+    def _is_configured(self, update: NodeStateUpdate) -> bool:
+        """Whether a machine is Configured by this frame, or was by the one before it."""
+        frame = self._frames.get(update.machine_id)
+        before = frame.update.state if frame else self._last_state.get(update.machine_id)
+        return provider_pb2.CONFIGURED in (update.state, before)
 
     async def _reconcile(self, machine: str) -> None:
         with self._metrics.dispatch_inflight.track_inprogress():

@@ -42,6 +42,7 @@ async def serve(options: OperatorOptions) -> None:
         states = NodeStates(kube, metrics, options.cluster_id, on_recovered=drains.release)
 
         def answer_bootstrap(request: BootstrapRequest) -> None:
+            metrics.blob_requests.inc()
             outbox.put(OperatorMessage(bootstrap_response=bootstrap.respond(request)))
 
         def drain(instruction: ReclaimInstruction) -> None:
@@ -52,7 +53,7 @@ async def serve(options: OperatorOptions) -> None:
             resync_ended=states.end_resync,
             bootstrap=answer_bootstrap,
             reclaim=drain,
-            node_state=states.receive,
+            node_state=states.hear,
             available_capacity=availability.receive,
         )
         session = Session(options, requests, acknowledger, outbox, metrics, handlers)

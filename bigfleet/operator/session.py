@@ -40,12 +40,24 @@ _STILL_AT_MOST_SECONDS = 2.0
 _DEFAULT_ROLLUP_SECONDS = 10.0
 _CERTIFICATE_CHECK_SECONDS = 5.0
 _RESYNC_AGAIN_SECONDS = 3.0
+# The side that a stream's code points to. With another code the shard says what it does not like about us.
+_ENDED_BY = {
+    grpc.StatusCode.OK: "shard",
+    grpc.StatusCode.CANCELLED: "shard",
+    grpc.StatusCode.UNKNOWN: "shard",
+    grpc.StatusCode.INTERNAL: "shard",
+    grpc.StatusCode.UNAVAILABLE: "connection",
+}
 
 log = structlog.get_logger(__name__)
 
 
 class SessionEnded(Exception):
-    """The stream is over; says why."""
+    """The stream is over; says why, and with which code the shard ended it."""
+
+    def __init__(self, reason: str, code: grpc.StatusCode = grpc.StatusCode.OK) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class CertificateRenewed(Exception):
@@ -114,6 +126,9 @@ class Session:
                 loops.append(_expect_successor(leaf))
             try:
                 await _first_failure(loops)
+            except Exception as error:
+                self._metrics.sessions_ended.labels(ended_by(error)).inc()
+                raise
             finally:
                 self._metrics.session_connected.set(0)
                 call.cancel()
@@ -123,7 +138,7 @@ class Session:
             try:
                 await call.write(message)
             except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
-                raise SessionEnded("the stream closed while writing") from error
+                raise SessionEnded("the stream closed while writing", await call.code()) from error
 
         await write(self._hello())
         await self._outbox.send_to(write)
@@ -217,6 +232,17 @@ async def _first_failure(loops: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         task.result()
+
+
+def ended_by(error: Exception) -> str:
+    """The side that ended a session which failed like this."""
+    match error:
+        case grpc.aio.AioRpcError():
+            return _ENDED_BY.get(error.code(), "refusal")
+        case SessionEnded():
+            return _ENDED_BY.get(error.code, "refusal")
+        case _:
+            return "operator"
 
 
 def _reason(error: grpc.aio.AioRpcError) -> str:

@@ -22,7 +22,8 @@ class ShardSide:
     def __init__(self, peer: Identity | None) -> None:
         self.peer = peer
         self._inbox: asyncio.Queue[OperatorMessage] = asyncio.Queue()
-        self.outbox: asyncio.Queue[ShardMessage] = asyncio.Queue()
+        # None: the shard ends the session.
+        self.outbox: asyncio.Queue[ShardMessage | None] = asyncio.Queue()
         self.hello: OperatorMessage | None = None
         self.first_payload = ""
         # Hears of every machine that is told of.
@@ -41,6 +42,10 @@ class ShardSide:
 
     def send(self, **payload: Any) -> None:
         self.outbox.put_nowait(ShardMessage(**payload))
+
+    def hang_up(self) -> None:
+        """End the session when all of it is sent, without a complaint."""
+        self.outbox.put_nowait(None)
 
     def tell(self, machine: str, state: str, **fields: Any) -> None:
         """A NodeStateUpdate as the real shard sends it."""
@@ -87,8 +92,8 @@ class ScriptedShard(ShardServicer):
 
         reading = asyncio.create_task(read())
         try:
-            while True:
-                yield await side.outbox.get()
+            while message := await side.outbox.get():
+                yield message
         finally:
             reading.cancel()
             await asyncio.wait([reading])

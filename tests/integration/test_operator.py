@@ -19,7 +19,7 @@ from bigfleet.api.v1alpha1.shard_pb2 import (
 )
 from bigfleet.kube import KubeClient, Object
 from bigfleet.kube.resources import AVAILABLE_CAPACITIES, CAPACITY_REQUESTS, UPCOMING_NODES
-from bigfleet.operator.metrics import OperatorMetrics
+from bigfleet.operator.metrics import SESSION_ENDERS, OperatorMetrics
 from bigfleet.operator.nodestates import NodeStates
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
@@ -252,6 +252,7 @@ async def test_bootstrap_requests_are_answered(apiserver: ApiServer, kube: KubeC
         side.send(bootstrap_request=BootstrapRequest(request_id="r1", cluster_id=CLUSTER, machine_id="m1"))
         answer = await side.receive("bootstrap_response")
         assert (answer.request_id, answer.user_data) == ("r1", b"join kwok-cluster-7 as m1")
+        assert await world.metric("bigfleet_operator_blob_requests_total") == 1
 
 
 async def test_a_shard_that_comes_back_gets_the_whole_demand_again(apiserver: ApiServer, kube: KubeClient) -> None:
@@ -288,6 +289,44 @@ async def test_a_renewed_certificate_is_taken_up_without_a_restart(
         await side.receive("rollup")
         enrol()
         await (await world.shard.session()).receive("rollup")
+        assert await ended(world) == {"operator": 1}
+
+
+async def ended(world: World) -> dict[str, float]:
+    """The sessions that have ended, by the side that did it."""
+    series = {side: f'bigfleet_operator_sessions_ended_total{{by="{side}"}}' for side in SESSION_ENDERS}
+    counts = {side: await world.metric(name) for side, name in series.items()}
+    return {side: count for side, count in counts.items() if count}
+
+
+async def test_a_session_that_the_shard_ends_is_told_from_one_that_breaks(
+    apiserver: ApiServer, kube: KubeClient
+) -> None:
+    async with operator(apiserver, kube) as world:
+        async with serving(world.shard, world.shard_addr):
+            (await world.shard.session()).hang_up()
+            await world.shard.session()
+            assert await ended(world) == {"shard": 1}
+
+        # Until the shard is back, dials fail.
+        async def broke() -> bool:
+            return (await ended(world)).get("connection", 0) > 0
+
+        assert await eventually(broke)
+
+
+async def test_a_machine_that_is_called_away_while_it_is_configured_is_counted(world: World, side: ShardSide) -> None:
+    for machine in ("stays", "drained"):
+        side.tell(machine, "CONFIGURED")
+        await until_phase(world.kube, machine, "Ready")
+    side.tell("drained", "DRAINING")
+    await until_phase(world.kube, "drained", "Draining")
+    side.tell("drained", "IDLE", removed=True)
+    await until_gone(world.kube, "drained")
+    assert await world.metric("bigfleet_operator_removed_in_service_total") == 0
+    side.tell("stays", "IDLE", removed=True)
+    await until_gone(world.kube, "stays")
+    assert await world.metric("bigfleet_operator_removed_in_service_total") == 1
 
 
 async def nothing_to_open(node: str) -> None:

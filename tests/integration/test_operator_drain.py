@@ -67,8 +67,15 @@ async def test_a_reclaimed_node_is_cordoned_emptied_and_reported(world: World, s
     assert (await world.kube.list(PODS, NAMESPACE))[0] == []
     assert (await world.kube.get(NODES, "fake-m1"))["spec"]["unschedulable"] is True
     await until_phase(world.kube, "m1", "Drained")
+    assert await world.metric("bigfleet_operator_drains_total") == 1
     side.tell("m1", "IDLE")
     await until_gone(world.kube, "m1")
+
+
+async def test_a_node_that_was_never_announced_is_drained_and_not_counted(world: World, side: ShardSide) -> None:
+    side.send(reclaim_instruction=ReclaimInstruction(instruction_id="i1", nodes=["m9"], grace_period_seconds=30))
+    assert (await side.receive("drain_report")).error == ""
+    assert await world.metric("bigfleet_operator_drains_total") == 0
 
 
 async def test_a_drain_waits_for_the_budget_and_leaves_daemons_alone(world: World, side: ShardSide) -> None:

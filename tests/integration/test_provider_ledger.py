@@ -70,6 +70,7 @@ class Words:
     def __init__(self, call: Any) -> None:
         self.call = call
         self.given: dict[str, phonehome_pb2.MachineWord] = {}
+        self.gone: list[phonehome_pb2.MachineWord] = []
         self.frames = 0
 
     async def read(self) -> None:
@@ -80,7 +81,7 @@ class Words:
             for word in frame.machines:
                 self.given[word.machine_id] = word
                 if word.gone:
-                    del self.given[word.machine_id]
+                    self.gone.append(self.given.pop(word.machine_id))
 
     async def until(self, *machine_ids: str) -> None:
         await eventually(lambda: self.frames and self.given.keys() == set(machine_ids))
@@ -125,6 +126,8 @@ async def test_a_machines_life_leaves_no_violation_and_every_call_in_the_file(tm
         await client.list()
         assert await violations(client) == {}
         assert await client.metric(f"{LEDGER}_calls_total", call="Drain", code="OK") == 1
+        assert await client.metric(f"{LEDGER}_configures_total", cluster=CLUSTER) == 1
+        assert await client.metric(f"{LEDGER}_list_seconds_count") == 1
         assert await client.metric(f"{LEDGER}_calls_total", call="Drain", code="INTERNAL") == 1
         for call in ("Create", "Configure", "Drain", "Delete"):
             assert await client.metric(f"{LEDGER}_oldest_seconds", call=call) == 0
@@ -256,6 +259,22 @@ async def test_a_cluster_is_told_what_it_was_given_and_what_is_gone(tmp_path: Pa
         await words.call.write(phonehome_pb2.ReadyReport(cluster_id=CLUSTER, full=True))
         async with cluster(client) as newer:
             await newer.until(*SEEDED_IDS, IDLE)
+
+
+async def test_a_cluster_is_told_whether_a_machine_that_is_gone_was_drained_or_lost(tmp_path: Path) -> None:
+    async with provider_at(tmp_path, fleet_of(SEEDED, *FLEET["machines"])) as client, cluster(client) as words:
+        await words.until(*SEEDED_IDS)
+        await words.report(ready=SEEDED_IDS)
+        for machine_id in SEEDED_IDS:
+            await client.until(machine_id, MachineState.CONFIGURED)
+        await client.drain(SEEDED_IDS[0])
+        await words.until(SEEDED_IDS[1])
+        await strike(client, SEEDED_IDS[1])
+        await words.until()
+        assert [(word.machine_id, word.drained) for word in words.gone] == [
+            (SEEDED_IDS[0], True),
+            (SEEDED_IDS[1], False),
+        ]
 
 
 async def test_a_configure_that_fails_takes_the_word_back(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ RULES = (
 )
 _PREFIX = "bigfleet_provider_ledger"
 _MILLI = 1000
+_LIST_SECONDS = (0.01, 0.03, 0.1, 0.3, 0.5, 1, 2, 3, 5, 7, 10, 15, 30, 60)
 # Around the bar of 30 s as fine as a quantile needs it.
 _REPLACEMENT_SECONDS = (0.5, 1, 2, 3, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 60, 120, 300)
 
@@ -46,6 +47,15 @@ class LedgerFigures(Collector):
         self.calls = Counter(f"{_PREFIX}_calls_total", "Mutating calls answered.", ["call", "code"], registry=registry)
         for call in MUTATING:
             self.calls.labels(call, "OK")
+        self.configures = Counter(
+            f"{_PREFIX}_configures_total", "Of those: Configures that were accepted.", ["cluster"], registry=registry
+        )
+        self.list_seconds = Histogram(
+            f"{_PREFIX}_list_seconds",
+            "A page of List, as long as its caller waits.",
+            buckets=_LIST_SECONDS,
+            registry=registry,
+        )
         self.violations = Counter(
             f"{_PREFIX}_violations_total", "Rules that BigFleet or the kit broke.", ["rule"], registry=registry
         )
@@ -64,6 +74,7 @@ class LedgerFigures(Collector):
         registry.register(self)
 
     def expect(self, cluster: str) -> None:
+        self.configures.labels(cluster)
         self.losses.labels(cluster)
         self.replacement.labels(cluster)
 

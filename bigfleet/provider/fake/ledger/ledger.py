@@ -213,10 +213,16 @@ class Ledger(Observer):
             self._purchases.bought(call.machine_id, self.now())
         elif call.kind in ("Configure", "Delete"):
             self._purchases.taken(call.machine_id)
+        if call.kind == "Configure":
+            self._cluster(call.cluster)
+            self._figures.configures.labels(call.cluster).inc()
         if call.kind == "Configure" and self._check_blobs:
             missing = [name for name in (call.machine_id, call.cluster) if not names(request.bootstrap_blob, name)]
             if missing:
                 self.violation("blob_wrong", call.machine_id, call.cluster, missing=missing)
+
+    def listed(self, seconds: float) -> None:
+        self._figures.list_seconds.observe(seconds)
 
     def told(self, machine: pb.Machine, asked_at: float) -> None:
         machine_id = machine.id

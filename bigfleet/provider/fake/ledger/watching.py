@@ -31,6 +31,7 @@ class Watcher(Protocol):
     def refused(self, call: Call, code: str) -> None: ...
     def accepted(self, call: Call, request: Any, answer: pb.TransitionAck) -> None: ...
     def now(self) -> float: ...
+    def listed(self, seconds: float) -> None: ...
     def told(self, machine: pb.Machine, asked_at: float) -> None: ...
     def told_removed(self, machine_id: str) -> None: ...
     def described(self, machine: pb.Machine) -> None: ...
@@ -52,9 +53,9 @@ class WatchCalls(grpc.aio.ServerInterceptor):
         service, _, method = str(handler_call_details.method).rpartition("/")
         if handler is None or f"{service}/" != _SERVICE:
             return handler
-        watch = self._mutating(method, handler.unary_unary) if method in MUTATING else self._read(handler.unary_unary)
+        watch = self._mutating if method in MUTATING else self._read
         return grpc.unary_unary_rpc_method_handler(
-            watch,
+            watch(method, handler.unary_unary),
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
@@ -81,10 +82,15 @@ class WatchCalls(grpc.aio.ServerInterceptor):
 
         return watched
 
-    def _read(self, handle: Handler) -> Handler:
+    def _read(self, method: str, handle: Handler) -> Handler:
         async def watched(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
             asked_at = self._watcher.now()
-            answer = await handle(request, context)
+            try:
+                answer = await handle(request, context)
+            finally:
+                # Also if the caller has given up: it waited for so long.
+                if method == "List":
+                    self._watcher.listed(self._watcher.now() - asked_at)
             with _unharmed():
                 listed = isinstance(answer, pb.MachineList)
                 machines: Sequence[pb.Machine] = answer.machines if listed else (answer,)

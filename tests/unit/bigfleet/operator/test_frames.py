@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
@@ -20,9 +21,10 @@ from bigfleet.api.v1alpha1.shard_pb2 import (
 from bigfleet.operator.availability import hint_name, hint_spec
 from bigfleet.operator.bootstrap import Bootstrap
 from bigfleet.operator.drain import must_leave
-from bigfleet.operator.metrics import NODE_PHASES, OperatorMetrics
+from bigfleet.operator.metrics import NODE_PHASES, SESSION_ENDERS, OperatorMetrics
 from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import CAPACITY, Outbox
+from bigfleet.operator.session import CertificateRenewed, SessionEnded, ended_by
 from bigfleet.operator.template import TemplateError
 
 IN_ZONE = NodeSelectorRequirement(key="zone", operator=NodeSelectorRequirement.IN, values=["a"])
@@ -235,6 +237,28 @@ def test_what_was_sent_is_added_up_as_the_shard_shows_it() -> None:
     assert sent_demand(registry, "memory", "service", "plain") == 2 * 2**30
 
 
+def rpc_error(code: grpc.StatusCode) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata())
+
+
+@pytest.mark.parametrize(
+    ("error", "side"),
+    [
+        (SessionEnded("closed"), "shard"),
+        (rpc_error(grpc.StatusCode.INTERNAL), "shard"),
+        (rpc_error(grpc.StatusCode.UNAVAILABLE), "connection"),
+        (SessionEnded("closed while writing", grpc.StatusCode.UNAVAILABLE), "connection"),
+        (rpc_error(grpc.StatusCode.ABORTED), "refusal"),
+        (rpc_error(grpc.StatusCode.RESOURCE_EXHAUSTED), "refusal"),
+        (CertificateRenewed("renewed"), "operator"),
+        (OSError("no route"), "operator"),
+    ],
+)
+def test_a_session_is_ended_by_one_side(error: Exception, side: str) -> None:
+    assert ended_by(error) == side
+    assert side in SESSION_ENDERS
+
+
 def test_every_series_exists_before_anything_happened() -> None:
     registry = CollectorRegistry()
     OperatorMetrics(registry)
@@ -249,6 +273,10 @@ def test_every_series_exists_before_anything_happened() -> None:
         "bigfleet_operator_outbox_dropped_total 0.0",
         "bigfleet_operator_rollups_sent_total 0.0",
         "bigfleet_operator_session_reconnects_total 0.0",
+        'bigfleet_operator_sessions_ended_total{by="shard"} 0.0',
+        "bigfleet_operator_removed_in_service_total 0.0",
+        "bigfleet_operator_blob_requests_total 0.0",
+        "bigfleet_operator_drains_total 0.0",
         "bigfleet_operator_dispatch_inflight 0.0",
         'bigfleet_operator_upcoming_node_writes_total{op="delete",outcome="noop"} 0.0',
     ):
