@@ -30,6 +30,11 @@ def grown(counter: str) -> str:
     return f"max_over_time({counter}[{{w}}]) - min_over_time({counter}[{{w}}])"
 
 
+def by_cluster(selector: str) -> str:
+    """A figure of a kwok-cluster pod, under the name of its cluster."""
+    return f'label_replace({selector}, "cluster", "$1", "pod", "(.*)")'
+
+
 def _phase_p99(metric: str, phase: str, by: str = "le", outer: str = "") -> str:
     return quantile(0.99, metric, by, outer).replace("_bucket[", f'_bucket{{phase="{phase}"}}[')
 

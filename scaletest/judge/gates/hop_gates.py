@@ -6,7 +6,7 @@ from typing import Any
 from scaletest.judge.gates.figures import RECLAIMS, SHORTFALLS, grown, quantile
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Noted, Promql, Reclaims
-from scaletest.judge.gates.suspects import CONFIGURERS, SUPPLIERS
+from scaletest.judge.gates.suspects import CONFIGURERS, SLOW_LIST, SUPPLIERS
 from scaletest.model.documents.profile import Slo
 from scaletest.model.plan import Plan
 
@@ -132,6 +132,7 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         "bigfleet_shard_cycle_duration_seconds",
         slo.shard_cycle_duration_p99_seconds,
         component="shard",
+        suspects=(SLOW_LIST,),
         meaning="A decision cycle takes too long.",
         cause="cycles",
         by="le, pod",

@@ -1,6 +1,6 @@
 """Programs between a claim and its witness, which may be to blame instead when a gate fails."""
 
-from scaletest.judge.gates.figures import grown
+from scaletest.judge.gates.figures import by_cluster, grown, quantile
 from scaletest.judge.gates.gate import Suspect
 
 _CALLS = "bigfleet_provider_ledger_calls_total"
@@ -21,11 +21,17 @@ REFUSED_CALLS = 5
 _BROKEN = f'{_CALLS}{{code=~"INTERNAL|UNKNOWN|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|DATA_LOSS"}}'
 REFUSES_BY_ITSELF = Suspect("provider", f"sum(max_over_time({_BROKEN}[{{w}}]))", REFUSED_CALLS)
 
+# How long the provider may take for a page of List. In the soak it tells what has changed, which takes milliseconds.
+LIST_SECONDS = 2
+
+# A shard learns nothing from its provider, and decides nothing, until the provider has answered.
+SLOW_LIST = Suspect("provider", quantile(0.99, "bigfleet_provider_ledger_list_seconds"), LIST_SECONDS)
 # On a machine's way from decision to Node, those that can stop it.
 SUPPLIERS = (
     Suspect("operator", "max_over_time(bigfleet_shard_cluster_unanswered_seconds[{w}])", BLOB_SECONDS),
     Suspect("provider", "max_over_time(bigfleet_provider_ledger_oldest_seconds[{w}])", CALL_SECONDS),
     Suspect("provider", f"sum({_REFUSED})", 1),
+    SLOW_LIST,
 )
 # A machine is Configured when its Node is Ready: the operator must have announced it, and the provider be done.
 CONFIGURERS = (
@@ -65,3 +71,24 @@ _SENT = "max by (pod) (bigfleet_operator_sent_needs_checksum)"
 _DRAWN = "max by (pod) (scaletest_witness_needs_checksum)"
 _NEEDS_WRONG = "max by (pod) (scaletest_witness_needs_wrong) > 0"
 SENT_RIGHTLY = Suspect("shard", f"avg_over_time(({_SENT} == bool {_DRAWN} and on (pod) {_NEEDS_WRONG})[{{w}}:5s])", 0.5)
+# The operator sees how each stream ended. One that its shard ends without a complaint is not the operator's doing.
+_BY_SHARD, _BY_OPERATOR = (
+    grown(f'bigfleet_operator_sessions_ended_total{{by="{side}"}}') for side in ("shard", "operator")
+)
+HUNG_UP = Suspect("shard", f"sum({_BY_SHARD}) - sum({_BY_OPERATOR})", 0)
+# The operator does as it is told: of the Nodes that vanish, the shard has called away at least half, although it called
+# their machines Configured, neither draining nor lost.
+_CALLED_AWAY = grown("bigfleet_operator_removed_in_service_total")
+_VANISHED = grown('bigfleet_provider_ledger_violations_total{rule="node_vanished"}')
+CALLED_AWAY = Suspect("shard", f"sum({_CALLED_AWAY}) - 0.5 * sum({_VANISHED})", 0)
+# More machines of a cluster were configured than blobs were asked for: some blobs were made for another machine. A
+# tenth and a few may be asked for before the soak begins, or by a call that is repeated.
+_ASKED_FOR = by_cluster(grown("bigfleet_operator_blob_requests_total"))
+_CONFIGURES = grown("bigfleet_provider_ledger_configures_total")
+BLOB_USED_AGAIN = Suspect("shard", f"0.9 * sum by (cluster) ({_CONFIGURES}) - sum by (cluster) ({_ASKED_FOR})", 3)
+# The operator cannot empty a Node that it was told another name of, or that it was not asked to empty: fewer than half
+# of the Drains were asked of an operator, by the name of a machine or Node that it knows.
+MISNAMED = Suspect("shard", "sum(max_over_time(bigfleet_scaletest_node_creator_misnamed_nodes_total[{w}]))", 0)
+_DRAINED = grown(f'{_CALLS}{{call="Drain",code="OK"}}')
+_ASKED_TO_DRAIN = grown("bigfleet_operator_drains_total")
+NEVER_ASKED = Suspect("shard", f"0.5 * sum({_DRAINED}) - sum({_ASKED_TO_DRAIN})", 0)

@@ -9,6 +9,7 @@ from tests.smoke.mistakes.engine import ENGINE
 from tests.smoke.mistakes.entry import Entry
 from tests.smoke.mistakes.figures import FIGURES
 from tests.smoke.mistakes.found import FOUND
+from tests.smoke.mistakes.leaving import LEAVING
 from tests.smoke.mistakes.needs import NEEDS
 from tests.smoke.mistakes.operator import OPERATOR
 from tests.smoke.mistakes.pod_controller import POD_CONTROLLER
@@ -28,6 +29,7 @@ CATALOGUE: list[Entry] = [
     *FIGURES,
     *SURROUNDINGS,
     *FOUND,
+    *LEAVING,
     *NEEDS,
 ]
 

@@ -7,22 +7,25 @@ the value, and it is named.
 
 from collections.abc import Iterator
 
+from scaletest.judge.gates.figures import by_cluster
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import WorstMember
 from scaletest.judge.gates.witnesses.continuity import continuity_gates
 from scaletest.judge.gates.witnesses.demand import demand_gates
+from scaletest.judge.gates.witnesses.leaving import leaving_gates
 from scaletest.judge.gates.witnesses.machines import machine_gates
 from scaletest.judge.gates.witnesses.movement import movement_gates
-from scaletest.judge.gates.witnesses.queries import WITNESS, by_cluster
+from scaletest.judge.gates.witnesses.queries import WITNESS
 from scaletest.model.plan import Plan
 
 _PROCESS_CORES, _MACHINES_PER_CORE = 0.5, 50_000
 
 
 def witness_gates(plan: Plan) -> Iterator[Gate]:
-    """Demand first, then machines, then what must go on, then what must not move, then CPU, then refused identities."""
+    """Demand, machines, how they leave, what must go on, what must not move, then CPU, then refused identities."""
     yield from demand_gates(plan)
     yield from machine_gates(plan)
+    yield from leaving_gates(plan)
     yield from continuity_gates(plan)
     yield from movement_gates(plan)
     yield _own_cpu(plan)

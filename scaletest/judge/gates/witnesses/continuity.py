@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from scaletest.judge.gates.figures import by_cluster
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import LongestGap, Share, WorstMember
-from scaletest.judge.gates.suspects import NEVER_SENT
-from scaletest.judge.gates.witnesses.queries import WAITS_FOR_A_CORE, by_cluster
+from scaletest.judge.gates.suspects import HUNG_UP, NEVER_SENT
+from scaletest.judge.gates.witnesses.queries import WAITS_FOR_A_CORE
 from scaletest.model.plan import Plan
 
 _GAP_SECONDS = 30
@@ -95,6 +96,7 @@ def continuity_gates(plan: Plan) -> Iterator[Gate]:
         bound=plan.certificate_renewals,
         unit="times",
         component="operator",
+        suspects=(HUNG_UP,),
         meaning="An operator's session broke and was dialled anew.",
         claim="sessions stay up",
         witness="the shard's own count of sessions, by cluster",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from scaletest.judge.gates.figures import by_cluster
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import ASKED_WRONGLY, SENT_RIGHTLY
@@ -9,7 +10,6 @@ from scaletest.judge.gates.witnesses.queries import (
     OUTSIDE_SECONDS,
     WAITS_FOR_A_CORE,
     WITNESS,
-    by_cluster,
     edge_of,
     worst_age,
 )

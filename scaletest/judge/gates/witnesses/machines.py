@@ -3,17 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from scaletest.judge.gates.figures import MACHINES_HELD, quantile
-from scaletest.judge.gates.gate import Component, Gate
+from scaletest.judge.gates.figures import MACHINES_HELD, by_cluster, quantile
+from scaletest.judge.gates.gate import Component, Gate, Suspect
 from scaletest.judge.gates.measures import Envelope, Promql, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import (
     BLOB_SECONDS,
+    BLOB_USED_AGAIN,
     CALL_SECONDS,
+    CALLED_AWAY,
     NEVER_ANNOUNCED,
     NEVER_NOTICED,
     REFUSED_CALLS,
     REFUSES_BY_ITSELF,
     SAID_TOO_EARLY,
+    SLOW_LIST,
     SUPPLIERS,
     TOLD_LATE,
 )
@@ -23,7 +26,6 @@ from scaletest.judge.gates.witnesses.queries import (
     OUTSIDE_SECONDS,
     WAITS_FOR_A_CORE,
     WITNESS,
-    by_cluster,
     edge_of,
     without_pods,
     worst_age,
@@ -32,7 +34,6 @@ from scaletest.model.plan import Plan
 
 _NODE_CREATOR = "bigfleet_scaletest_node_creator_"
 _UNKNOWN = f"{_NODE_CREATOR}unknown_machines_oldest_seconds"
-_OUTLIVED = f"{_NODE_CREATOR}outlived_machines_oldest_seconds"
 # A cycle, in which the shard asks its provider, and one more.
 _MACHINES_BEHIND_SECONDS = 20
 _REPLACED_SECONDS = 30
@@ -65,7 +66,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=OUTSIDE_SECONDS,
         unit="s",
         component="shard",
-        suspects=(TOLD_LATE,),
+        suspects=(TOLD_LATE, SLOW_LIST),
         meaning="The shard counts more or fewer machines than are in service, or of another shape or price.",
         claim="the shard's inventory, by cluster",
         witness="the provider's ledger: machines whose Node is Ready, with the shapes of the fleet file",
@@ -78,7 +79,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=OUTSIDE_SECONDS,
         unit="s",
         component="shard",
-        suspects=(TOLD_LATE,),
+        suspects=(TOLD_LATE, SLOW_LIST),
         meaning="The shards together know more or fewer Speculative, Idle or Failed machines than there are.",
         claim="the shards' inventories, by state",
         witness="the provider's own count",
@@ -125,7 +126,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=_WAITING_SECONDS,
         unit="s",
         component="operator",
-        suspects=(NEVER_ANNOUNCED,),
+        suspects=(NEVER_ANNOUNCED, CALLED_AWAY),
         meaning="A machine was configured, and its Node does not come: it was not announced.",
         claim="every Bootstrap is announced as an UpcomingNode",
         witness="the provider's ledger: Configure carried out, and no Ready Node",
@@ -184,6 +185,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "A Node left its cluster although its machine was neither lost nor drained.",
         "machines in service have a Node",
         "the clusters' Nodes, and the provider's ledger",
+        CALLED_AWAY,
     )
     yield _violation(
         "blobsWrong",
@@ -193,6 +195,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "The text that makes a machine a node names another machine or cluster.",
         "the operator's bootstrap blob",
         "what the provider was handed with Configure",
+        BLOB_USED_AGAIN,
     )
     yield _violation(
         "fencing",
@@ -231,19 +234,6 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         unit="s",
         component="shard",
         meaning="An UpcomingNode stands for a machine that the provider never gave to this cluster.",
-        claim="UpcomingNodes",
-        witness="the provider's word on which machines a cluster has",
-        strain=WAITS_FOR_A_CORE,
-    )
-    yield Gate(
-        "outlivedMachineSeconds",
-        "machine announced that is gone",
-        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_OUTLIVED}[{{w}}])')})"),
-        bound=_WAITING_SECONDS,
-        unit="s",
-        component="operator",
-        suspects=(NEVER_NOTICED,),
-        meaning="An UpcomingNode still stands for a machine that was lost or given back this long ago.",
         claim="UpcomingNodes",
         witness="the provider's word on which machines a cluster has",
         strain=WAITS_FOR_A_CORE,
@@ -380,7 +370,9 @@ def _free_machines() -> Envelope:
     )
 
 
-def _violation(key: str, title: str, rules: str, component: Component, meaning: str, claim: str, witness: str) -> Gate:
+def _violation(
+    key: str, title: str, rules: str, component: Component, meaning: str, claim: str, witness: str, *suspects: Suspect
+) -> Gate:
     return Gate(
         key,
         title,
@@ -391,6 +383,7 @@ def _violation(key: str, title: str, rules: str, component: Component, meaning: 
         meaning=meaning,
         claim=claim,
         witness=witness,
+        suspects=suspects,
     )
 
 

@@ -1,5 +1,6 @@
 """What the queries of witnesses have in common: whose figures they are, and how far back they look."""
 
+from scaletest.judge.gates.figures import by_cluster
 from scaletest.model.plan import Plan
 
 # Of the load-drivers, and of the fake provider.
@@ -11,11 +12,6 @@ NEXT_SCRAPE_SECONDS = 7
 OUTSIDE_SECONDS = 10
 
 WAITS_FOR_A_CORE = "a process that waits for a core is late"
-
-
-def by_cluster(selector: str) -> str:
-    """A figure of a kwok-cluster pod, under the name of its cluster."""
-    return f'label_replace({selector}, "cluster", "$1", "pod", "(.*)")'
 
 
 def worst_age(metric: str) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.listing import all_gates
+from scaletest.judge.gates.suspects import SLOW_LIST
 from scaletest.judge.gates.windows import soak_window
 from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.judge.readings.readings import read_gate
@@ -20,7 +21,7 @@ class Metrics(Prometheus):
         return next((value for name, value in self._values.items() if name in query), 0.0)
 
     async def samples(self, query: str, at: float | None = None) -> list[Sample]:
-        return [Sample({"cluster": f"kwok-cluster-{number}"}, self._of(query)) for number in range(2)]
+        return [Sample({"cluster": f"kwok-cluster-{number}", "le": "185"}, self._of(query)) for number in range(2)]
 
     async def value(self, query: str, at: float | None = None) -> float | None:
         return self._of(query)
@@ -47,6 +48,8 @@ async def blamed(gate: Gate, prometheus: Prometheus) -> str:
         ({"unanswered_seconds": 16.0}, "operator"),
         ({"ledger_oldest_seconds": 61.0}, "provider"),
         ({"provider_error": 2.0}, "provider"),
+        ({"list_seconds": 1.9}, "shard"),
+        ({"list_seconds": 2.1}, "provider"),
         ({"unanswered_seconds": 16.0, "ledger_oldest_seconds": 61.0}, "operator"),
     ],
 )
@@ -87,6 +90,51 @@ async def test_a_row_held_wrongly_is_blamed_on_the_first_that_said_it_wrongly(
     also: dict[str, float], component: str
 ) -> None:
     assert await blamed(GATES["needsWrong"], Metrics(**also, needs_wrong=3.0)) == component
+
+
+@pytest.mark.parametrize("key", ["machinesAgree", "freeMachinesAgree", "lossReplacedP99Seconds"])
+def test_what_a_shard_knows_late_may_be_the_doing_of_a_slow_list(key: str) -> None:
+    assert SLOW_LIST in GATES[key].suspects
+
+
+async def test_a_cycle_that_waits_for_a_slow_list_is_the_providers() -> None:
+    gate = GATES["shardCycleDurationP99Seconds"]
+    assert await blamed(gate, Metrics(cycle_duration=6.0, list_seconds=0.5)) == "shard"
+    assert await blamed(gate, Metrics(cycle_duration=6.0, list_seconds=6.0)) == "provider"
+
+
+async def test_a_session_is_redialled_by_the_operator_unless_its_shard_ends_it() -> None:
+    gate = GATES["sessionsRedialled"]
+    assert await blamed(gate, Metrics(cluster_sessions_total=4.0)) == "operator"
+    assert await blamed(gate, Metrics(cluster_sessions_total=4.0, sessions_ended_total=2.0)) == "shard"
+
+
+async def test_a_node_vanishes_by_the_operator_unless_the_shard_called_its_machine_away() -> None:
+    for key, metric in (("nodesVanished", "violations_total"), ("waitingForNodeSeconds", "waiting_for_node")):
+        honest, wrong = ({"removed_in_service_total": count, metric: 60.0} for count in (0.0, 40.0))
+        assert await blamed(GATES[key], Metrics(**honest)) == "operator"
+        assert await blamed(GATES[key], Metrics(**wrong)) == "shard"
+
+
+async def test_a_blob_is_wrong_by_the_operator_unless_it_was_asked_for_too_few() -> None:
+    gate = GATES["blobsWrong"]
+    assert await blamed(gate, Metrics(violations_total=4.0)) == "operator"
+    assert await blamed(gate, Metrics(violations_total=4.0, ledger_configures_total=2.0)) == "operator"
+    assert await blamed(gate, Metrics(violations_total=4.0, ledger_configures_total=9.0)) == "shard"
+
+
+async def test_pods_are_cut_off_by_the_operator_unless_it_was_told_another_node_or_nothing() -> None:
+    gate = GATES["podsCutOff"]
+    assert await blamed(gate, Metrics(pods_cut_off_total=9.0)) == "operator"
+    assert await blamed(gate, Metrics(pods_cut_off_total=9.0, misnamed_nodes_total=1.0)) == "shard"
+    assert await blamed(gate, Metrics(pods_cut_off_total=9.0, ledger_calls_total=8.0)) == "shard"
+
+
+@pytest.mark.parametrize("key", ["outlivedMachineSeconds", "recordsKeptSeconds"])
+async def test_a_record_that_stays_is_the_shards_if_it_has_not_noticed_the_loss(key: str) -> None:
+    stays = {"machines_oldest_seconds": 200.0, "records_oldest_seconds": 200.0}
+    assert await blamed(GATES[key], Metrics(**stays)) == "operator"
+    assert await blamed(GATES[key], Metrics(**stays, bound_machines=1.0)) == "shard"
 
 
 async def test_a_bar_that_holds_accuses_no_program() -> None:

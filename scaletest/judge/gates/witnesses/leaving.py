@@ -1,0 +1,80 @@
+"""What happens to a machine's Pods, and to its record, on its way out."""
+
+from collections.abc import Iterator
+
+from scaletest.judge.gates.figures import by_cluster, grown
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.measures import Growth, WorstMember
+from scaletest.judge.gates.suspects import MISNAMED, NEVER_ASKED, NEVER_NOTICED
+from scaletest.judge.gates.witnesses.queries import WAITS_FOR_A_CORE
+from scaletest.model.plan import Plan
+
+_NODE_CREATOR = "bigfleet_scaletest_node_creator_"
+_OUTLIVED = f"{_NODE_CREATOR}outlived_machines_oldest_seconds"
+_KEPT = f"{_NODE_CREATOR}kept_records_oldest_seconds"
+# In a healthy run a drain leaves no Pod behind: the load has no budgets, a Pod leaves at once when it is evicted, and
+# the shortest grace is 10 s. A Pod that kube-scheduler placed before it saw the cordon can be bound after the last
+# look of the operator; a Pod that came a moment ago is not counted. Smoke drains some seven Nodes, with four Pods on
+# them: a drain that leaves Pods where they are is seen by any of them. Larger fleets may lose one in so many to a
+# grace that ran out.
+_PODS_PER_CUT_OFF = 1000
+# The load may delete a Pod of a Node that was cordoned, before it is evicted: that is less than a second, in which one
+# Pod in a hundred is deleted. So one may be, also where a run has no eviction at all; drains that delete have more.
+_DELETED = 1
+# A shard notices within a cycle or two that a machine is gone, and tells the operator. The record of a drained machine
+# goes then; that of a machine which failed stays for 60 s more, in which people can read why.
+_NOTICED_SECONDS, _FAILED_RECORD_SECONDS = 45, 60
+
+
+def leaving_gates(plan: Plan) -> Iterator[Gate]:
+    yield Gate(
+        "podsCutOff",
+        "Pods cut off by a drain",
+        Growth(f"{_NODE_CREATOR}pods_cut_off_total"),
+        bound=plan.pods // _PODS_PER_CUT_OFF,
+        unit="Pods",
+        component="operator",
+        suspects=(MISNAMED, NEVER_ASKED),
+        meaning="Pods lived on a Node when it went, although its machine was drained and not lost.",
+        claim="a drain empties the node",
+        witness="the Pods of each Node that goes after a drain, by the provider's word on why it goes",
+        strain="evictions that wait for a core outlast their grace",
+    )
+    left = {how: grown(f'{_NODE_CREATOR}cordoned_pods_total{{how="{how}"}}') for how in ("evicted", "deleted")}
+    yield Gate(
+        "podsNotEvicted",
+        "Pods deleted where a drain evicts",
+        WorstMember(f"sum({left['deleted']}) - sum({left['evicted']})", members=()),
+        bound=_DELETED,
+        unit="Pods",
+        component="operator",
+        meaning="More Pods of cordoned Nodes were deleted than evicted: no disruption budget was asked.",
+        claim="a drain evicts",
+        witness="the mark that the apiserver leaves on each Pod that is evicted",
+    )
+    yield Gate(
+        "outlivedMachineSeconds",
+        "machine announced that is gone",
+        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_OUTLIVED}[{{w}}])')})"),
+        bound=_NOTICED_SECONDS,
+        unit="s",
+        component="operator",
+        suspects=(NEVER_NOTICED,),
+        meaning="An UpcomingNode still stands for a machine that was lost or given back this long ago.",
+        claim="UpcomingNodes",
+        witness="the provider's word on which machines a cluster has",
+        strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "recordsKeptSeconds",
+        "record of a machine that is gone",
+        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_KEPT}[{{w}}])')})"),
+        bound=_NOTICED_SECONDS + _FAILED_RECORD_SECONDS,
+        unit="s",
+        component="operator",
+        suspects=(NEVER_NOTICED,),
+        meaning="The UpcomingNode of a machine that was lost or given back is still there, in whatever phase.",
+        claim="UpcomingNodes are removed",
+        witness="the provider's word on which machines a cluster has",
+        strain=WAITS_FOR_A_CORE,
+    )
