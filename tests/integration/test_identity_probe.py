@@ -10,8 +10,8 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bigfleet.api.v1alpha1 import phonehome_pb2, provider_pb2, shard_pb2
-from bigfleet.security import Identity
+from bigfleet.api.v1alpha1 import phonehome_pb2, provider_pb2, shard_pb2, shardread_pb2
+from bigfleet.security import Identity, peer_identity
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import listen
 from scaletest.cluster.load import identity_probe
@@ -32,7 +32,9 @@ def tls(tmp_path: Path) -> Path:
     return tmp_path / "tls"
 
 
-SHARD, PROVIDER, AS_SHARD = ("shard", "greet"), ("provider", "phone_home"), ("provider", "ask_as_a_shard")
+SHARD, NEEDS = ("shard", "greet"), ("shard", "inspect_needs")
+PROVIDER, AS_SHARD = ("provider", "phone_home"), ("provider", "ask_as_a_shard")
+MOVES = {method: ("provider", method.lower()) for method in ("Create", "Configure", "Drain", "Delete")}
 
 
 async def probed(targets: ProbeTargets, tls_dir: Path | None) -> dict[tuple[str, str], float]:
@@ -51,7 +53,8 @@ async def test_shard_and_provider_refuse_and_nothing_is_left_of_it(tmp_path: Pat
         loop = asyncio.get_running_loop()
         began = loop.time()
         targets = ProbeTargets(shard.address, f"127.0.0.1:{provider.provider.port}")
-        assert await probed(targets, tls / "cluster") == {SHARD: 1, PROVIDER: 1, AS_SHARD: 1}
+        tried = [SHARD, NEEDS, PROVIDER, AS_SHARD, *MOVES.values()]
+        assert await probed(targets, tls / "cluster") == dict.fromkeys(tried, 1)
         assert loop.time() - began < 5, "the load waits for it"
         assert await shard.metric("session_identity_rejected_total") == 1
         assert await shard.metric("session_lifecycle_total", event="installed") in (0, None)
@@ -117,6 +120,58 @@ async def test_a_provider_that_answers_a_cluster_about_machines_is_a_breach(tls:
     handler = grpc.unary_unary_rpc_method_handler(get, response_serializer=provider_pb2.Machine.SerializeToString)
     async with gullible(tls, "provider", "bigfleet.v1alpha1.CapacityProvider/Get", handler) as address:
         assert await probed(ProbeTargets(provider=address), tls / "cluster") == {AS_SHARD: 0}
+
+
+@pytest.mark.parametrize("method", MOVES)
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(grpc.StatusCode.OK, id="it is done"),
+        pytest.param(grpc.StatusCode.NOT_FOUND, id="there is no such machine"),
+        pytest.param(grpc.StatusCode.INVALID_ARGUMENT, id="the request lacks something"),
+        pytest.param(grpc.StatusCode.FAILED_PRECONDITION, id="the token is too old"),
+    ],
+)
+async def test_a_provider_that_looks_into_what_a_cluster_asks_of_machines_is_a_breach(
+    tls: Path, method: str, code: grpc.StatusCode
+) -> None:
+    async def move(request: bytes, context: Any) -> provider_pb2.TransitionAck:
+        asked = provider_pb2.DeleteRequest.FromString(request)
+        assert asked.machine_id == f"impostor-of-{CLUSTER}", "no machine that exists"
+        if code is not grpc.StatusCode.OK:
+            await context.abort(code, "not like this")
+        return provider_pb2.TransitionAck()
+
+    handler = grpc.unary_unary_rpc_method_handler(
+        move, response_serializer=provider_pb2.TransitionAck.SerializeToString
+    )
+    async with gullible(tls, "provider", f"bigfleet.v1alpha1.CapacityProvider/{method}", handler) as address:
+        assert await probed(ProbeTargets(provider=address), tls / "cluster") == {MOVES[method]: 0}
+
+
+async def test_a_provider_that_compares_names_and_not_roles_is_a_breach(
+    tmp_path: Path, tls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def require_name(context: Any, *kinds: str, name: str | None = None) -> None:
+        identity = peer_identity(context)
+        if name is not None and identity is not None and identity.name != name:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "that is not your name")
+
+    monkeypatch.setattr("bigfleet.provider.kit.service.require", require_name)
+    async with provider_at(tmp_path, tls_dir=tls / "provider") as provider:
+        found = await probed(ProbeTargets(provider=f"127.0.0.1:{provider.provider.port}"), tls / "cluster")
+    assert found == {PROVIDER: 1, AS_SHARD: 0, **dict.fromkeys(MOVES.values(), 0)}
+
+
+async def test_a_shard_that_shows_a_cluster_what_others_lack_is_a_breach(tls: Path) -> None:
+    async def inspect(request: bytes, context: Any) -> AsyncIterator[shardread_pb2.InspectNeedsResponse]:
+        yield shardread_pb2.InspectNeedsResponse(header=shardread_pb2.InspectNeedsHeader(cycle=1))
+
+    handler = grpc.unary_stream_rpc_method_handler(
+        inspect, response_serializer=shardread_pb2.InspectNeedsResponse.SerializeToString
+    )
+    async with gullible(tls, "shard", "bigfleet.v1alpha1.ShardRead/InspectNeeds", handler) as address:
+        assert await probed(ProbeTargets(shard=address), tls / "cluster") == {NEEDS: 0}
 
 
 def _bidirectional(answer: Callable[[Frames, Any], Any]) -> Any:

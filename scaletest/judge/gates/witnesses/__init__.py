@@ -41,9 +41,9 @@ def witness_gates(plan: Plan) -> Iterator[Gate]:
         bound=1,
         unit="times",
         component="shard",
-        meaning="A shard or the provider lets a cluster speak for another one, or for a shard.",
-        claim="sessions and phone-home streams are their clusters' own, and machines are the shards'",
-        witness="a certificate of one cluster that speaks for another and for a shard, tried before the load starts",
+        meaning="A shard or the provider lets a cluster speak for another, read what others lack, or move machines.",
+        claim="sessions and phone-home streams are their clusters' own, and machines are the shards' to read and move",
+        witness="a certificate of one cluster, tried before the load starts on every call that is not the cluster's",
         least=True,
     )
 
