@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bigfleet.provider.fake.ledger.file import count_ledger, read_entries
 from bigfleet.provider.fake.ledger.reading import fetch_ledger
 from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
 from bigfleet.provider.kit import Timeouts
+from bigfleet.provider.kit.inventory import Inventory, Page
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.apiserver import free_ports
@@ -40,7 +42,7 @@ SEEDED = {"idPrefix": "conf", "kind": "small", "count": 2, "state": "Configured"
 SEEDED_IDS = ["conf-small-0", "conf-small-1"]
 RULES = (
     *("configured_before_ready", "blob_wrong", "node_vanished"),
-    *("two_owners", "fence_broken", "shape_told_wrong"),
+    *("two_owners", "fence_broken", "shape_told_wrong", "left_out_of_list"),
 )
 
 
@@ -182,6 +184,39 @@ async def test_a_kit_that_shows_another_shape_is_found_out(tmp_path: Path) -> No
         await client.list()
         await client.list()
         assert await violations(client) == {"shape_told_wrong": 5}
+
+
+async def test_a_kit_that_does_not_echo_what_a_shard_stamped_is_found_out(tmp_path: Path) -> None:
+    stamped = {"shard_metadata": {"priority": "7"}}
+    async with provider_at(tmp_path) as client:
+        await client.configure(IDLE, **blob(IDLE), **stamped)
+        await client.list()
+        assert await violations(client) == {}
+    async with _broken(tmp_path, lambda machine: machine.shard_metadata.clear()) as client:
+        await client.configure(IDLE, **blob(IDLE), **stamped)
+        await client.list()
+        assert await violations(client) == {"shape_told_wrong": 1}
+
+
+async def test_a_walk_that_leaves_machines_out_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def walk(client: ProviderClient) -> None:
+        page = await client.list(max_results=2)
+        while page.more:
+            page = await client.list(max_results=2, since_revision=page.revision)
+
+    async with provider_at(tmp_path) as client:
+        await client.list()
+        await walk(client)
+        assert await violations(client) == {}
+        whole = Inventory.page
+
+        def forgetful(inventory: Inventory, *arguments: Any) -> Page:
+            page = whole(inventory, *arguments)
+            return replace(page, records=page.records[1:])
+
+        monkeypatch.setattr(Inventory, "page", forgetful)
+        await walk(client)
+        assert await violations(client) == {"left_out_of_list": 1}
 
 
 @asynccontextmanager

@@ -41,6 +41,11 @@ CONFIGURERS = (
 )
 # The shard cannot know of machines whose Configure the provider has not told to be done.
 TOLD_LATE = CONFIGURERS[2]
+# Nor of those that its walks through everything are not told of.
+LEFT_OUT_OF_LIST = "left_out_of_list"
+NEVER_LISTED = Suspect(
+    "provider", f'sum(max_over_time(bigfleet_provider_ledger_violations_total{{rule="{LEFT_OUT_OF_LIST}"}}[{{w}}]))', 0
+)
 # The operator cannot write down what it was never told; a few are under way when the soak begins and when it ends.
 NEVER_ANNOUNCED = Suspect("shard", f"sum({_CONFIGURED}) - sum({_ANNOUNCED})", 5)
 # A report that no shard sent: the count of its attempts stood still for four scrapes.

@@ -21,6 +21,7 @@ RULES = (
     "fence_broken",
     "shape_told_wrong",
     "bought_needlessly",
+    "left_out_of_list",
 )
 _PREFIX = "bigfleet_provider_ledger"
 _MILLI = 1000

@@ -14,12 +14,14 @@ from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.fake.ledger.book import Book
 from bigfleet.provider.fake.ledger.calls import Call, Calls
+from bigfleet.provider.fake.ledger.echoes import Echoes
 from bigfleet.provider.fake.ledger.figures import LedgerFigures
 from bigfleet.provider.fake.ledger.file import LedgerFile, read_entries
 from bigfleet.provider.fake.ledger.purchases import Purchases
 from bigfleet.provider.fake.ledger.replacement import Replacement
 from bigfleet.provider.fake.ledger.shapes import FleetShapes
 from bigfleet.provider.fake.ledger.vanishing import Vanishing
+from bigfleet.provider.fake.ledger.walks import Walks
 from bigfleet.provider.fake.observing import Observer
 from bigfleet.provider.fake.run_phase import SOAK, RunPhase
 from bigfleet.provider.kit import Inventory, MachineRecord
@@ -50,6 +52,8 @@ class Ledger(Observer):
         self.replacements: dict[str, Replacement] = {}
         self._vanishing = Vanishing()
         self._purchases = Purchases(shapes)
+        self._echoes = Echoes()
+        self._walks = Walks()
         # Machines of which a shard was told something wrong: once each, however often it is told.
         self._told_early: set[str] = set()
         self._told_wrong: set[str] = set()
@@ -99,6 +103,7 @@ class Ledger(Observer):
                 if machine_id not in self._shapes:
                     self._shapes.add([machine])  # the fleet file has changed since
                 binding = self.book.begin(machine_id, machine.cluster, machine.operation, now)
+                self._echoes.stamp(machine_id, machine.operation, machine.metadata, state, now)
                 if state is not MachineState.CONFIGURING:
                     binding.joined = True
                     self.book.arrived(machine_id, machine.cluster)
@@ -139,6 +144,8 @@ class Ledger(Observer):
         self.write({"event": fault, "machine": machine.id, "cluster": machine.cluster})
         self.calls.struck(machine.id)
         self._purchases.taken(machine.id)
+        if fault == "vanished":
+            self._walks.forget(machine.id)
         binding = self.book.live(machine.id)
         if self._end(machine.id) and binding:
             self._cluster(binding.cluster).lost(self.now())
@@ -182,6 +189,7 @@ class Ledger(Observer):
 
     def _end(self, machine_id: str) -> bool:
         self._vanishing.explain(machine_id)
+        self._echoes.forget(machine_id)
         return self.book.end(machine_id)
 
     # --- what shards ask and are told ------------------------------------------------------------------------------
@@ -189,6 +197,8 @@ class Ledger(Observer):
     def asked(self, kind: str, request: Any) -> Call:
         if kind == "Drain":
             self._vanishing.explain(request.machine_id)
+        elif kind == "Configure":
+            self._echoes.ask(request.machine_id)
         call = Call(
             kind=kind,
             machine_id=request.machine_id,
@@ -216,6 +226,8 @@ class Ledger(Observer):
         if call.kind == "Configure":
             self._cluster(call.cluster)
             self._figures.configures.labels(call.cluster).inc()
+            stamped = dict(request.shard_metadata)
+            self._echoes.stamp(call.machine_id, answer.operation_id, stamped, answer.machine.state, self.now())
         if call.kind == "Configure" and self._check_blobs:
             missing = [name for name in (call.machine_id, call.cluster) if not names(request.bootstrap_blob, name)]
             if missing:
@@ -227,6 +239,7 @@ class Ledger(Observer):
     def told(self, machine: pb.Machine, asked_at: float) -> None:
         machine_id = machine.id
         self.calls.tell(machine_id, machine.state)
+        self._walks.tell(machine_id, asked_at)
         if machine.state != pb.CONFIGURED:
             return
         binding = self.book.get(machine_id)
@@ -239,10 +252,34 @@ class Ledger(Observer):
 
     def told_removed(self, machine_id: str) -> None:
         self.calls.tell(machine_id, None)
+        self._walks.forget(machine_id)
 
-    def described(self, machine: pb.Machine) -> None:
+    def listed(self, request: pb.ListFilter, answer: pb.MachineList, asked_at: float) -> None:
+        if request.states:
+            return
+        ended = self._walks.step(
+            request.shard_id,
+            request.since_revision,
+            answer.revision,
+            whole=answer.full or not request.since_revision,
+            more=answer.more,
+            asked_at=asked_at,
+        )
+        if ended and (missing := list(self._walks.left_out())):
+            # Once for the walk, not for each machine: a List that forgets may forget a hundred thousand.
+            self.violation(
+                "left_out_of_list",
+                missing[0],
+                self._cluster_of(missing[0]),
+                shard=request.shard_id,
+                machines=len(missing),
+            )
+
+    def described(self, machine: pb.Machine, asked_at: float) -> None:
         shape = self._shapes.get(machine.id)
         wrong = shape.differences(machine) if shape else []
+        if self._echoes.garbled(machine, asked_at):
+            wrong.append("shard_metadata")
         if not wrong:
             self._told_wrong.discard(machine.id)
         elif machine.id not in self._told_wrong:
@@ -250,6 +287,8 @@ class Ledger(Observer):
             self.violation("shape_told_wrong", machine.id, machine.cluster, fields=wrong)
 
     def _answered(self, call: Call, code: str) -> None:
+        if call.kind == "Configure":
+            self._echoes.answered(call.machine_id)
         self._figures.calls.labels(call.kind, code).inc()
         self.write(
             {

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
+from bigfleet.core.machines import CapacityType
 from bigfleet.core.vectors import parse_vector
 from bigfleet.provider.kit import MachineRecord, Shape
 
@@ -20,7 +21,9 @@ class FleetShape:
 
     instance_type: str
     zone: str
+    capacity_type: CapacityType
     price_per_hour: float
+    interruption_probability: float
     allocatable: Mapping[str, str]
     labels: Mapping[str, str]
     milli: Mapping[str, int]
@@ -34,7 +37,9 @@ class FleetShape:
         return cls(
             instance_type=shape.instance_type,
             zone=shape.zone,
+            capacity_type=shape.capacity_type,
             price_per_hour=shape.price_per_hour,
+            interruption_probability=shape.interruption_probability,
             allocatable=dict(shape.allocatable),
             labels=dict(shape.labels),
             milli=milli,
@@ -47,6 +52,8 @@ class FleetShape:
         allocatable = told.allocatable if told.HasField("allocatable") else told.resources
         pairs = {
             "price_per_hour": (told.price_per_hour, self.price_per_hour),
+            "interruption_probability": (told.interruption_probability, self.interruption_probability),
+            "capacity_type": (told.capacity_type, self.capacity_type),
             "allocatable": (dict(allocatable.resources), self.allocatable),
             "zone": (told.zone, self.zone),
             "instance_type": (told.instance_type, self.instance_type),

@@ -34,7 +34,8 @@ class Watcher(Protocol):
     def listed(self, seconds: float) -> None: ...
     def told(self, machine: pb.Machine, asked_at: float) -> None: ...
     def told_removed(self, machine_id: str) -> None: ...
-    def described(self, machine: pb.Machine) -> None: ...
+    def listed(self, request: pb.ListFilter, answer: pb.MachineList, asked_at: float) -> None: ...
+    def described(self, machine: pb.Machine, asked_at: float) -> None: ...
 
 
 class WatchCalls(grpc.aio.ServerInterceptor):
@@ -77,7 +78,7 @@ class WatchCalls(grpc.aio.ServerInterceptor):
             with _unharmed():
                 self._watcher.accepted(call, request, answer)
                 self._watcher.told(answer.machine, call.arrived)
-                self._watcher.described(answer.machine)
+                self._watcher.described(answer.machine, call.arrived)
             return answer
 
         return watched
@@ -98,8 +99,10 @@ class WatchCalls(grpc.aio.ServerInterceptor):
                     await self._look(machines, asked_at)
                     for machine_id in answer.removed_ids if listed else ():
                         self._watcher.told_removed(machine_id)
+                    if listed:
+                        self._watcher.listed(request, answer, asked_at)
                 for machine in self._sample(machines):
-                    self._watcher.described(machine)
+                    self._watcher.described(machine, asked_at)
             return answer
 
         return watched

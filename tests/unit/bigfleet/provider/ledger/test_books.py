@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.fake.ledger.book import Book
 from bigfleet.provider.fake.ledger.calls import Call, Calls
+from bigfleet.provider.fake.ledger.echoes import Echoes
 from bigfleet.provider.fake.ledger.purchases import KNOWN_AFTER_SECONDS, TAKEN_WITHIN_SECONDS, Purchases
 from bigfleet.provider.fake.ledger.shapes import NANODOLLARS, FleetShapes
 from bigfleet.provider.fake.ledger.vanishing import EXPLAINED_WITHIN_SECONDS, Vanishing
+from bigfleet.provider.fake.ledger.walks import Walks
 from bigfleet.provider.kit import MachineRecord, Shape
 
 SMALL = Shape("m6i.large", "zone-a", CapacityType.ON_DEMAND, 0.1, 0.05, {"cpu": "4", "memory": "8Gi"}, {"rack": "r1"})
@@ -39,7 +42,16 @@ def test_an_answer_is_held_against_the_fleet_file_field_by_field() -> None:
     told.allocatable.resources["cpu"] = "3"
     told.zone, told.instance_type = "zone-b", "m6i.xlarge"
     told.labels["rack"] = "r2"
-    assert set(shape.differences(told)) == {"price_per_hour", "allocatable", "zone", "instance_type", "labels"}
+    told.interruption_probability, told.capacity_type = 0.0, pb.SPOT
+    assert set(shape.differences(told)) == {
+        "price_per_hour",
+        "allocatable",
+        "zone",
+        "instance_type",
+        "labels",
+        "interruption_probability",
+        "capacity_type",
+    }
 
 
 def test_what_the_kit_does_to_its_shape_does_not_show_in_ours() -> None:
@@ -52,6 +64,120 @@ def test_what_the_kit_does_to_its_shape_does_not_show_in_ours() -> None:
     shape = fleet.get("m-9")
     assert shape is not None
     assert shape.labels == {"rack": "r1"}
+
+
+# --- echoes -----------------------------------------------------------------------------------------------------------
+
+
+def bound(**stamped: str) -> pb.Machine:
+    return pb.Machine(id="m-0", cluster="c", state=pb.CONFIGURED, shard_metadata=stamped)
+
+
+def stamped_at(now: float) -> Echoes:
+    """`m-0` was given to its cluster with a priority."""
+    echoes = Echoes()
+    echoes.ask("m-0")
+    echoes.answered("m-0")
+    echoes.stamp("m-0", "op-1", {"priority": "7"}, pb.CONFIGURING, now)
+    return echoes
+
+
+def test_what_a_shard_stamped_must_be_told_back_word_for_word() -> None:
+    echoes = stamped_at(10)
+    assert not echoes.garbled(bound(priority="7"), asked_at=11)
+    assert echoes.garbled(bound(), asked_at=11), "it is not told"
+    assert echoes.garbled(bound(priority="8"), asked_at=11)
+    assert echoes.garbled(bound(priority="7", more="x"), asked_at=11)
+
+
+def test_an_answer_to_what_was_asked_before_the_stamp_is_not_judged() -> None:
+    assert not stamped_at(10).garbled(bound(), asked_at=10)
+
+
+def test_while_a_configure_is_not_answered_either_stamp_may_be_told() -> None:
+    echoes = stamped_at(10)
+    echoes.ask("m-0")
+    assert not echoes.garbled(bound(priority="8"), asked_at=11)
+    echoes.answered("m-0")
+    assert echoes.garbled(bound(priority="8"), asked_at=11)
+
+
+def test_a_configure_that_is_repeated_stamps_nothing_anew() -> None:
+    echoes = stamped_at(10)
+    echoes.stamp("m-0", "op-1", {"priority": "8"}, pb.CONFIGURING, 20)
+    echoes.stamp("m-0", "op-2", {"priority": "8"}, pb.CONFIGURED, 20)
+    assert not echoes.garbled(bound(priority="7"), asked_at=21)
+    echoes.stamp("m-0", "op-3", {"priority": "8"}, pb.CONFIGURING, 30)
+    assert echoes.garbled(bound(priority="7"), asked_at=31), "this one is new"
+
+
+def test_a_machine_without_a_cluster_has_no_stamp() -> None:
+    echoes = stamped_at(10)
+    echoes.forget("m-0")
+    assert not echoes.garbled(bound(priority="8"), asked_at=11), "of this binding nothing is known"
+    assert echoes.garbled(pb.Machine(id="m-0", state=pb.IDLE, shard_metadata={"priority": "7"}), asked_at=11)
+    assert not echoes.garbled(pb.Machine(id="m-0", state=pb.IDLE), asked_at=11)
+
+
+# --- walks ------------------------------------------------------------------------------------------------------------
+
+
+class Walker:
+    """A shard that asks for one page a second."""
+
+    def __init__(self, walks: Walks, shard: str = "shard-0") -> None:
+        self._walks, self._shard = walks, shard
+
+    def page(self, asked_at: float, machines: Iterable[str], since: bytes, revision: bytes, more: bool = False) -> bool:
+        for machine_id in machines:
+            self._walks.tell(machine_id, asked_at)
+        whole = since == b""
+        return self._walks.step(self._shard, since, revision, whole=whole, more=more, asked_at=asked_at)
+
+
+def test_a_machine_that_no_page_of_a_walk_tells_was_left_out() -> None:
+    walks = Walks()
+    shard = Walker(walks)
+    assert shard.page(0, MACHINES, b"", b"9"), "one page is a walk too"
+    assert list(walks.left_out()) == []
+    assert not shard.page(10, ["m-0", "m-1"], b"", b"2", more=True)
+    assert not shard.page(11, [], b"9", b"9"), "news are no walk"
+    assert shard.page(12, ["m-3"], b"2", b"9")
+    assert list(walks.left_out()) == ["m-2"]
+
+
+def test_what_is_told_as_news_while_a_walk_goes_on_was_not_left_out() -> None:
+    walks = Walks()
+    shard = Walker(walks)
+    shard.page(0, MACHINES, b"", b"9")
+    shard.page(10, ["m-0", "m-1"], b"", b"2", more=True)
+    shard.page(11, ["m-2"], b"9", b"10")
+    walks.tell("m-3", 12)
+    walks.tell("m-3", 1)  # an older answer that took longer
+    assert shard.page(13, [], b"2", b"10")
+    assert list(walks.left_out()) == []
+
+
+def test_a_machine_that_is_gone_need_not_be_told() -> None:
+    walks = Walks()
+    shard = Walker(walks)
+    shard.page(0, MACHINES, b"", b"9")
+    walks.forget("m-3")
+    shard.page(10, MACHINES[:3], b"", b"9")
+    assert list(walks.left_out()) == []
+
+
+def test_of_two_shards_each_may_have_machines_of_its_own() -> None:
+    walks = Walks()
+    one, other = Walker(walks, "shard-0"), Walker(walks, "shard-1")
+    one.page(0, ["m-0", "m-1"], b"", b"9")
+    other.page(1, ["m-2"], b"", b"3", more=True)
+    assert list(walks.left_out()) == [], "the other has not been through yet"
+    other.page(2, ["m-3"], b"3", b"9")
+    other.page(3, ["m-2", "m-3"], b"", b"9")
+    assert list(walks.left_out()) == []
+    one.page(10, ["m-0"], b"", b"9")
+    assert list(walks.left_out()) == ["m-1"], "neither of them was told of it"
 
 
 # --- purchases --------------------------------------------------------------------------------------------------------
