@@ -49,6 +49,11 @@ _MANY_CLUSTERS = 100
 # (16) say of it. Head memory for each, and the samples of two hours.
 _SERIES_PER_CLUSTER, _BYTES_PER_SERIES = 1250, 6 * 1024
 
+# Fields of a profile's `shard` that are the chart's values of the same names.
+_SHARD_VALUES = {"list_page_size", "full_reconcile_interval_seconds", "idle_hold_on_demand_seconds"}
+# How long a free on-demand machine is kept where a profile does not say (chart/values.yaml).
+_IDLE_HOLD_SECONDS = 300.0
+
 # What a gate observes, so that the plan can say how often it will happen.
 Cause = Literal["replacements", "node states", "rebinds", "cycles", "roll-ups", "reports"]
 
@@ -161,6 +166,12 @@ class Plan:
     def bursts(self) -> tuple[Burst, ...]:
         """Those that happen."""
         return _bursts_within(self.profile, self.soak_seconds)
+
+    @property
+    def idle_hold_seconds(self) -> float:
+        """How long a free on-demand machine is kept before it is given back."""
+        hold = self.profile.shard.idle_hold_on_demand_seconds
+        return _IDLE_HOLD_SECONDS if hold is None else hold
 
     @property
     def certificate_renewals(self) -> int:
@@ -310,7 +321,9 @@ class Plan:
                 "resources": kwok_pod.model_dump(include={"requests", "limits"}, by_alias=True),
                 "apiserverMemoryMiB": apiserver_memory_mib(self.geometry.pods_per_cluster),
             },
-            "shard": {"replicas": self.geometry.shards} | ({} if embedded else {"resources": self._shard_resources}),
+            "shard": {"replicas": self.geometry.shards}
+            | self.profile.shard.model_dump(include=_SHARD_VALUES, by_alias=True, exclude_none=True)
+            | ({} if embedded else {"resources": self._shard_resources}),
             "prometheus": {} if embedded else {"resources": self._prometheus_resources},
             "coordinator": {"replicas": self.geometry.coordinators},
             "provider": {"seed": self.seed, "failureRatePerSec": self.profile.shard.failure_rate_per_sec},

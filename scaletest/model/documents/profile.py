@@ -277,10 +277,16 @@ class Topology(Document):
 
 
 class ShardTuning(Document):
-    """Failure injection."""
+    """Failure injection, and the shard's slow paths: what a run of minutes would otherwise never see of them."""
 
     failure_rate_per_sec: Annotated[float, Field(ge=0, le=1)] = DEFAULT_FAILURE_RATE_PER_SEC
     """Machines lost per second and Configured machine during the soak; left out: 1 % a day; 0: none."""
+    list_page_size: Annotated[int, Field(gt=0, le=MOST_MACHINES)] | None = None
+    """Machines in one answer of the provider's List; left out: 10,000, so that a small fleet fits into one."""
+    full_reconcile_interval_seconds: Seconds | None = None
+    """How often a shard walks through all machines, one page a cycle, whatever changed; left out: 600."""
+    idle_hold_on_demand_seconds: Offset | None = None
+    """How long a free on-demand machine is kept before it is given back; left out: 300."""
 
 
 class Slo(Document):
@@ -379,7 +385,7 @@ class Profile(Document):
     topology: Topology = Topology()
     """Overrides of what the geometry derives."""
     shard: ShardTuning = ShardTuning()
-    """Failure injection."""
+    """Failure injection, and the shard's slow paths."""
     slo: Slo = Slo()
     """The bars."""
 

@@ -8,7 +8,7 @@ from bigfleet.core.vectors import parse_vector
 from bigfleet.engine import ActionKind, EngineOptions
 from bigfleet.provider.fake.latency import Latencies, Latency
 from bigfleet.shard.convert import assignment_from_metadata
-from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.options import IdleHolds, ShardOptions
 from bigfleet.sim.world import faults, workloads
 from bigfleet.sim.world.cluster import Cluster, ClusterModel
 from bigfleet.sim.world.provider import ProviderModel
@@ -36,7 +36,10 @@ def virtual_fleet(plan: Plan, seconds: float) -> Simulation:
     latencies = Latencies()
     model = Model(
         seed=plan.seed,
-        engine=EngineOptions(reclaim_after_seconds=ShardOptions.reclaim_after_seconds),
+        engine=EngineOptions(
+            reclaim_after_seconds=ShardOptions.reclaim_after_seconds,
+            idle_hold_seconds=IdleHolds(on_demand_seconds=plan.idle_hold_seconds).by_type,
+        ),
         provider=ProviderModel(
             latencies={
                 ActionKind.PROVISION: latencies.create,
