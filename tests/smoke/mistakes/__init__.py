@@ -17,6 +17,7 @@ from tests.smoke.mistakes.provider import PROVIDER
 from tests.smoke.mistakes.security import SECURITY
 from tests.smoke.mistakes.shard import SHARD
 from tests.smoke.mistakes.surroundings import SURROUNDINGS
+from tests.smoke.mistakes.unreached import UNREACHED
 
 CATALOGUE: list[Entry] = [
     *SHARD,
@@ -31,6 +32,7 @@ CATALOGUE: list[Entry] = [
     *FOUND,
     *LEAVING,
     *NEEDS,
+    *UNREACHED,
 ]
 
 __all__ = ["CATALOGUE", "Entry"]
