@@ -17,6 +17,7 @@ from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.member import MemberOptions, beat, fail_when_it_ends, kept, make_client_tls, start
 from bigfleet.coordinator.membership import Standing, find_a_way_in
 from bigfleet.coordinator.metrics import Metrics
+from bigfleet.coordinator.reported import KeptReports
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
@@ -110,6 +111,7 @@ async def serve(options: CoordinatorOptions) -> None:
         member = await stack.enter_async_context(kept())
         client = await stack.enter_async_context(EtcdClient(options.etcd_client_addr, member_options.client_tls_dir))
         leadership = Leadership(client, options.advertise_addr or options.listen, metrics)
+        KeptReports(registry, lambda: leadership.tenure.shards if leadership.tenure else {})
         standing = Standing(options.id)
         http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)
         stack.push_async_callback(http.cleanup)

@@ -9,6 +9,7 @@ import structlog
 
 from bigfleet.api.v1alpha1 import coordinator_pb2
 from bigfleet.core.machines import MachineState
+from bigfleet.process.naming import named
 from bigfleet.rpc.leaderclient import CoordinatorError, LeaderClient
 from bigfleet.shard.convert import shortfall_to_wire
 from bigfleet.shard.cycle import CycleReport
@@ -129,8 +130,10 @@ class CoordinatorClient:
     async def _report(self) -> bool:
         """Whether a leader answered."""
         self._reports += 1
+        report = self._build()
+        self._show(report.summary)
         try:
-            answer = await self._coordinators.call("ReportShard", self._build(), _REPORT_TIMEOUT_SECONDS)
+            answer = await self._coordinators.call("ReportShard", report, _REPORT_TIMEOUT_SECONDS)
         except CoordinatorError as error:
             log.warning("report failed", error=str(error), tried=error.tried)
             self._metrics.reports.labels(ReportOutcome.FAILED).inc()
@@ -145,6 +148,13 @@ class CoordinatorClient:
             self._metrics.reports.labels(outcome).inc()
             self._acks = self._instructions.take(answer)
         return True
+
+    def _show(self, sent: coordinator_pb2.ShardSummary) -> None:
+        """In the metrics: what is said elsewhere of this shard can be held against what it has sent."""
+        self._metrics.reported_free.set(sent.free_machines)
+        self._metrics.reported.clear()
+        for zone, count in named(sent.per_zone_counts):
+            self._metrics.reported.labels(zone).set(count)
 
     def _build(self) -> coordinator_pb2.ShardReport:
         inventory = self._inventory

@@ -35,6 +35,7 @@ class FakeBackend:
     async def create(self, machine: MachineRecord) -> str:
         await asyncio.sleep(self._seconds(self._latencies.create))
         self._injector.may_fail(Kind.CREATE)
+        self._observer.created(machine)
         return host_of(machine.id)
 
     async def configure(self, machine: MachineRecord, bootstrap_blob: bytes) -> None:  # noqa: ARG002

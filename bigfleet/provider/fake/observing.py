@@ -8,6 +8,9 @@ from bigfleet.provider.kit import MachineRecord
 class Observer:
     """Is told of every event and does nothing. Subclasses override what they need."""
 
+    def created(self, machine: MachineRecord) -> None:
+        """A Create is done: the machine stands idle."""
+
     def configuring(self, machine: MachineRecord) -> None:
         """A Configure was accepted: the machine is `machine.cluster`'s from now on."""
 
@@ -41,6 +44,10 @@ class Observers(Observer):
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
+
+    def created(self, machine: MachineRecord) -> None:
+        for one in self._observers:
+            one.created(machine)
 
     def configuring(self, machine: MachineRecord) -> None:
         for one in self._observers:

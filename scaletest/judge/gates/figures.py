@@ -13,6 +13,7 @@ MACHINES_LOST = "sum(bigfleet_provider_losses_total)"
 MACHINES_BY_STATE = "sum by (state) (bigfleet_shard_inventory_machines)"
 MACHINES_HELD = 'sum(bigfleet_provider_ledger_bound_machines{edge="highest"})'
 PRICE_HELD = 'sum(bigfleet_provider_ledger_bound_price_per_hour{edge="highest"})'
+PRICE_IDLE = "sum(bigfleet_provider_ledger_idle_price_per_hour)"
 
 
 def quantile(rank: float, metric: str, by: str = "le", outer: str = "") -> str:
@@ -91,5 +92,6 @@ INFORMATIONAL = {
     "podsBound": PODS_BOUND,
     # What the fleet cost by the provider's ledger: machines in service, over the window.
     "machinesHeldMean": f"avg_over_time({MACHINES_HELD}[{{w}}:5s])",
+    "idlePricePerHourMean": f"avg_over_time({PRICE_IDLE}[{{w}}:5s])",
     "pricePerHourMean": f"avg_over_time({PRICE_HELD}[{{w}}:5s])",
 }

@@ -94,7 +94,7 @@ class SecondsOutside:
     expects: Literal["clusters", "nothing"] = "clusters"
     # What a program between witness and claim has passed on: if that is right, `blame_beyond` is to blame.
     go_between: Envelope | None = None
-    blame_beyond: Literal["shard", "operator"] | None = None
+    blame_beyond: Literal["shard", "operator", "coordinator"] | None = None
     source: ClassVar[Source] = "computed from PromQL"
 
     def text(self, seconds: int) -> str:

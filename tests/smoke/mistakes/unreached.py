@@ -31,6 +31,57 @@ UNREACHED: list[Entry] = [
         gates="identityRefused",
         seconds=65,
     ),
+    mistaken(
+        "the coordinator keeps a shard's first report",
+        "coordinator",
+        Mistake("coordinator/tenure.py", "        known.report = last\n", ""),
+        gates="reportsWrong reportKeptSeconds",
+    ),
+    mistaken(
+        "reports count instance types where zones are meant",
+        "shard",
+        Mistake("shard/reports.py", "per_zone_counts=+inventory.zones,", "per_zone_counts=+inventory.instance_types,"),
+        gates="reportsWrong",
+    ),
+    # Kept as if they were reserved: paid for, and for ever.
+    mistaken(
+        "bought machines that stand idle are never given back",
+        "shard",
+        Mistake(
+            "shard/options.py",
+            "            CapacityType.ON_DEMAND: self.on_demand_seconds,\n",
+            "            CapacityType.ON_DEMAND: self.reserved_seconds,\n",
+        ),
+        gates="idlePaidSeconds",
+        needs="shed",
+    ),
+    # Looked at by the wall clock, each has been idle for fifty years.
+    mistaken(
+        "idle machines are stamped by another clock",
+        "shard",
+        Mistake(
+            "shard/inventory/inventory.py",
+            "clock: Callable[[], float] = time.time",
+            "clock: Callable[[], float] = time.monotonic",
+        ),
+        gates="idleReturnedSeconds",
+        needs="shed",
+    ),
+    # A history for `bigfleetctl why`: at 500,000 machines the shard is killed for its memory within minutes.
+    mistaken(
+        "the shard keeps its machines as they were in every cycle",
+        "shard",
+        Mistake(
+            "shard/cycle.py",
+            "        self.latest = CycleReport(self._cycle, now, decisions)\n",
+            """\
+        self.latest = CycleReport(self._cycle, now, decisions)
+        vars(self).setdefault("_history", []).append((self.latest, [*machines.values()]))
+""",
+        ),
+        gates="residentGrowth",
+        seconds=150,
+    ),
     # A shard that starts again would take every machine for unassigned: the first victim of any preemption.
     mistaken(
         "what a shard stamps on a machine is not echoed",

@@ -1,5 +1,6 @@
 """The ledger's metrics: counters as things happen, the rest read off the books at each scrape."""
 
+from collections import Counter as Counted
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from prometheus_client.registry import Collector
 from bigfleet.process.watermarks import Watermarks
 from bigfleet.provider.fake.ledger.book import Book
 from bigfleet.provider.fake.ledger.calls import MUTATING, Calls
+from bigfleet.provider.fake.ledger.idling import RETURNABLE, Idling
 from bigfleet.provider.fake.ledger.replacement import Replacement
 from bigfleet.provider.fake.ledger.shapes import NANODOLLARS
 
@@ -36,6 +38,8 @@ class Books(Protocol):
     book: Book
     calls: Calls
     replacements: dict[str, Replacement]
+    zones: Counted[str]
+    idling: Idling
 
     def now(self) -> float: ...
 
@@ -84,9 +88,17 @@ class LedgerFigures(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        yield from self._there_are()
         yield from self._in_service()
+        yield from self._idle()
         yield from self._losses()
         yield from self._waiting()
+
+    def _there_are(self) -> Iterator[Metric]:
+        machines = GaugeMetricFamily(f"{_PREFIX}_machines", "Machines, in whatever state.", labels=["zone"])
+        for zone, count in self._books.zones.items():
+            machines.add_metric([zone], count)
+        yield machines
 
     def _in_service(self) -> Iterator[Metric]:
         machines = _gauge("bound_machines", "Machines in service: given, joined, not struck or drained.", "edge")
@@ -98,6 +110,23 @@ class LedgerFigures(Collector):
             for resource, marks in figures.allocatable.items():
                 _add(allocatable, (cluster, resource), marks, _MILLI)
         yield from (machines, price, allocatable)
+
+    def _idle(self) -> Iterator[Metric]:
+        now, idling = self._books.now(), self._books.idling
+        oldest, price, shortest = (
+            GaugeMetricFamily(f"{_PREFIX}_idle_{name}", text, labels=["capacity_type"])
+            for name, text in (
+                ("oldest_seconds", "The age of the oldest idle machine that can be given back; 0: there is none."),
+                ("price_per_hour", "Dollars per hour of the idle machines that can be given back."),
+                ("before_delete_seconds", "The shortest time after which an idle machine was given back."),
+            )
+        )
+        for kind in RETURNABLE:
+            oldest.add_metric([kind.label], idling.oldest_seconds(kind, now))
+            price.add_metric([kind.label], idling.nanodollars_per_hour[kind] / NANODOLLARS)
+        for kind, seconds in idling.shortest_seconds.items():
+            shortest.add_metric([kind.label], seconds)
+        yield from (oldest, price, shortest)
 
     def _losses(self) -> Iterator[Metric]:
         now = self._books.now()

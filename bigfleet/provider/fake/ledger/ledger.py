@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -17,6 +18,7 @@ from bigfleet.provider.fake.ledger.calls import Call, Calls
 from bigfleet.provider.fake.ledger.echoes import Echoes
 from bigfleet.provider.fake.ledger.figures import LedgerFigures
 from bigfleet.provider.fake.ledger.file import LedgerFile, read_entries
+from bigfleet.provider.fake.ledger.idling import Idling
 from bigfleet.provider.fake.ledger.purchases import Purchases
 from bigfleet.provider.fake.ledger.replacement import Replacement
 from bigfleet.provider.fake.ledger.shapes import FleetShapes
@@ -50,10 +52,13 @@ class Ledger(Observer):
         self.book = Book(shapes)
         self.calls = Calls()
         self.replacements: dict[str, Replacement] = {}
+        # Machines that there are, in whatever state.
+        self.zones: Counter[str] = Counter()
         self._vanishing = Vanishing()
         self._purchases = Purchases(shapes)
         self._echoes = Echoes()
         self._walks = Walks()
+        self.idling = Idling(shapes)
         # Machines of which a shard was told something wrong: once each, however often it is told.
         self._told_early: set[str] = set()
         self._told_wrong: set[str] = set()
@@ -94,8 +99,11 @@ class Ledger(Observer):
         The kit's memory is taken for the truth here, and held to the clusters' word from their next report on.
         """
         now = self.now()
+        for state in MachineState:
+            self.zones.update(map(self._zone, inventory.ids(state)))
         for machine_id in inventory.ids(MachineState.IDLE):
             self._purchases.stands_idle(machine_id, now)
+            self.idling.recall(machine_id, now)
         for state in (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAINING):
             for machine_id in sorted(inventory.ids(state)):
                 machine = inventory.get(machine_id)
@@ -115,7 +123,11 @@ class Ledger(Observer):
 
     # --- what happens to machines ----------------------------------------------------------------------------------
 
+    def created(self, machine: MachineRecord) -> None:
+        self.idling.stands_idle(machine.id, self.now())
+
     def configuring(self, machine: MachineRecord) -> None:
+        self.idling.taken(machine.id)
         self._cluster(machine.cluster)
         self.book.begin(machine.id, machine.cluster, machine.operation, self.now())
 
@@ -139,13 +151,17 @@ class Ledger(Observer):
         self._end(machine.id)
         if drained:
             self._purchases.stands_idle(machine.id, self.now())
+        if machine.state is MachineState.DRAINING:
+            self.idling.stands_idle(machine.id, self.now())
 
     def struck(self, machine: MachineRecord, fault: str) -> None:
         self.write({"event": fault, "machine": machine.id, "cluster": machine.cluster})
         self.calls.struck(machine.id)
         self._purchases.taken(machine.id)
+        self.idling.taken(machine.id)
         if fault == "vanished":
             self._walks.forget(machine.id)
+            self.zones[self._zone(machine.id)] -= 1
         binding = self.book.live(machine.id)
         if self._end(machine.id) and binding:
             self._cluster(binding.cluster).lost(self.now())
@@ -221,7 +237,9 @@ class Ledger(Observer):
             self.violation(rule, call.machine_id, call.cluster, shard=call.shard, epoch=call.epoch)
         if call.kind == "Create":
             self._purchases.bought(call.machine_id, self.now())
-        elif call.kind in ("Configure", "Delete"):
+        elif call.kind == "Delete":
+            self.idling.given_back(call.machine_id, call.arrived)
+        if call.kind in ("Configure", "Delete"):
             self._purchases.taken(call.machine_id)
         if call.kind == "Configure":
             self._cluster(call.cluster)
@@ -326,6 +344,10 @@ class Ledger(Observer):
             self.book.cluster(name)
             self._figures.expect(name)
         return replacement
+
+    def _zone(self, machine_id: str) -> str:
+        shape = self._shapes.get(machine_id)
+        return shape.zone if shape else ""
 
     def _cluster_of(self, machine_id: str) -> str:
         binding = self.book.live(machine_id)

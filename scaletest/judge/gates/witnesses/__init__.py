@@ -16,9 +16,13 @@ from scaletest.judge.gates.witnesses.leaving import leaving_gates
 from scaletest.judge.gates.witnesses.machines import machine_gates
 from scaletest.judge.gates.witnesses.movement import movement_gates
 from scaletest.judge.gates.witnesses.queries import WITNESS
+from scaletest.judge.gates.witnesses.frugality import frugality_gates
+from scaletest.judge.gates.witnesses.idle import idle_gates
+from scaletest.judge.gates.witnesses.machines import machine_gates
+from scaletest.judge.gates.witnesses.movement import movement_gates
+from scaletest.judge.gates.witnesses.queries import WITNESS, by_cluster
+from scaletest.judge.gates.witnesses.reports import report_gates
 from scaletest.model.plan import Plan
-
-_PROCESS_CORES, _MACHINES_PER_CORE = 0.5, 50_000
 
 
 def witness_gates(plan: Plan) -> Iterator[Gate]:
@@ -26,9 +30,14 @@ def witness_gates(plan: Plan) -> Iterator[Gate]:
     yield from demand_gates(plan)
     yield from machine_gates(plan)
     yield from leaving_gates(plan)
+    """Demand, machines, what must go on, reports, what must not move, BigFleet's own use, refused identities."""
+    yield from demand_gates(plan)
+    yield from machine_gates(plan)
+    yield from idle_gates(plan)
     yield from continuity_gates(plan)
+    yield from report_gates()
     yield from movement_gates(plan)
-    yield _own_cpu(plan)
+    yield from frugality_gates(plan)
     yield Gate(
         "identityRefused",
         "strangers that are refused",
@@ -45,24 +54,4 @@ def witness_gates(plan: Plan) -> Iterator[Gate]:
         claim="sessions and phone-home streams are their clusters' own, and machines are the shards' to read and move",
         witness="a certificate of one cluster, tried before the load starts on every call that is not the cluster's",
         least=True,
-    )
-
-
-def _own_cpu(plan: Plan) -> Gate:
-    machines = sum(plan.seeded.values()) / plan.geometry.shards
-    labels = 'component=~"shard|coordinator|kwok-cluster",metrics_port=~"metrics|operator|pod-controller"'
-    return Gate(
-        "bigfleetCpuCores",
-        "BigFleet's own CPU",
-        WorstMember(
-            f"rate(bigfleet_process_cpu_seconds_total{{{labels}}}[{{w}}])",
-            members=("pod", "metrics_port"),
-            blames=("metrics_port", "component"),
-        ),
-        bound=round(_PROCESS_CORES * (1 + machines / _MACHINES_PER_CORE), 2),
-        unit="cores",
-        component="BigFleet",
-        meaning="One process of BigFleet burns more cores than its work explains.",
-        claim="BigFleet is frugal",
-        witness="the kernel's count of CPU seconds, by process",
     )

@@ -1,5 +1,6 @@
 """What became of the reports to the coordinator, and since when none was taken."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.rpc.leaderclient import NoLeader
 from bigfleet.shard import ShardOptions
 from bigfleet.shard.cycle import CycleReport
@@ -40,11 +42,12 @@ class World:
         self.registry = CollectorRegistry()
         self.clock = Clock(100.0)
         domains = Domains(directory)
+        self.inventory = Inventory()
         self.client = CoordinatorClient(
             ShardOptions(plaintext=True, data_dir=directory),
             "127.0.0.1:1",
             1,
-            Inventory(),
+            self.inventory,
             CycleReport,
             Instructions(domains, lambda: None),
             domains,
@@ -100,3 +103,22 @@ async def test_the_age_is_from_the_last_report_that_was_taken(world: World) -> N
         world.clock.now += 10
         await world.report(answer)
     assert world.age == 30
+
+
+async def test_the_metrics_say_what_the_last_report_said(world: World) -> None:
+    def said(name: str, **labels: str) -> float | None:
+        return world.registry.get_sample_value(f"bigfleet_shard_reported_{name}", labels)
+
+    idle = Machine("m-0", MachineState.IDLE, zone="zone-a", host="h")
+    elsewhere = replace(idle, id="m-1", zone="zone-b")
+    on_its_way = replace(idle, id="m-2", state=MachineState.CREATING, host="")
+    for machine in (idle, elsewhere, on_its_way):
+        world.inventory.observe(machine)
+    await world.report(FAILED)
+    assert (said("machines", zone="zone-a"), said("machines", zone="zone-b")) == (2, 1)
+    assert said("free_machines") == 2
+    world.inventory.vanish("m-1")
+    assert said("free_machines") == 2, "nothing was sent since"
+    await world.report(TAKEN)
+    assert (said("machines", zone="zone-a"), said("machines", zone="zone-b")) == (2, None)
+    assert said("free_machines") == 1

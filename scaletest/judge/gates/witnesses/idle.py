@@ -1,0 +1,50 @@
+"""Bought machines that stand idle: kept for their hold, and not much longer, because they are paid for."""
+
+from collections.abc import Iterator
+
+from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.measures import WorstMember
+from scaletest.judge.gates.witnesses.queries import LEDGER, WAITS_FOR_A_CORE
+from scaletest.model.plan import Plan
+
+_ON_DEMAND = '{capacity_type="OnDemand"}'
+# A shard hears of a machine that has become idle in its next cycle, and gives it back in the first one after the hold:
+# two cycles of at most 10 s, and one more for what holds either up.
+_LONGER_SECONDS = 30
+# The shard counts from when it has heard, later than the ledger; this much is for the time that an answer takes.
+_SHORTER_SECONDS = 2
+
+
+def idle_gates(plan: Plan) -> Iterator[Gate]:
+    hold = plan.idle_hold_seconds
+    yield Gate(
+        "idlePaidSeconds",
+        "bought machine stands idle",
+        WorstMember(
+            f"max by (capacity_type) (max_over_time({LEDGER}idle_oldest_seconds{_ON_DEMAND}[{{w}}]))",
+            members=("capacity_type",),
+        ),
+        bound=hold + _LONGER_SECONDS,
+        unit="s",
+        component="shard",
+        meaning="An on-demand machine that nothing wants is not given back: it costs money for nothing.",
+        claim="idle machines are given back when their hold is over",
+        witness="the provider's ledger: machines that are idle, and since when",
+        strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "idleReturnedSeconds",
+        "bought machine given back after",
+        WorstMember(
+            f"min by (capacity_type) (min_over_time({LEDGER}idle_before_delete_seconds{_ON_DEMAND}[{{w}}]))",
+            members=("capacity_type",),
+        ),
+        bound=max(0.0, hold - _SHORTER_SECONDS),
+        unit="s",
+        component="shard",
+        meaning="An idle on-demand machine is given back before its hold is over, and the next Pod buys another.",
+        claim="idle machines are kept for their hold",
+        witness="the provider's ledger: from idle to the accepted Delete, the shortest of all",
+        least=True,
+        skip="no machine was given back",
+    )
