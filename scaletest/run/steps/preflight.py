@@ -117,7 +117,7 @@ def _blind(plan: Plan) -> Iterator[UsageError]:
         if gate.cause is None or gate.skip or gate.cause in told:
             continue
         seconds = min(window, sum(stretch.seconds for stretch in soak.stretches(gate.window)))
-        count = int(plan.expected[gate.cause] * seconds / window)
+        count = int(plan.expected[gate.cause] * seconds / window) if window else 0
         if count >= least:
             continue
         told.add(gate.cause)
