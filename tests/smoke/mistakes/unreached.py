@@ -64,7 +64,7 @@ UNREACHED: list[Entry] = [
             "clock: Callable[[], float] = time.time",
             "clock: Callable[[], float] = time.monotonic",
         ),
-        gates="idleReturnedSeconds",
+        gates="idleReturnedEarly",
         needs="shed",
     ),
     # A history for `bigfleetctl why`: at 500,000 machines the shard is killed for its memory within minutes.

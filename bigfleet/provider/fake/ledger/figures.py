@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 from bigfleet.process.watermarks import Watermarks
 from bigfleet.provider.fake.ledger.book import Book
 from bigfleet.provider.fake.ledger.calls import MUTATING, Calls
-from bigfleet.provider.fake.ledger.idling import RETURNABLE, Idling
+from bigfleet.provider.fake.ledger.idling import BEFORE_DELETE_SECONDS, RETURNABLE, Idling
 from bigfleet.provider.fake.ledger.replacement import Replacement
 from bigfleet.provider.fake.ledger.shapes import NANODOLLARS
 
@@ -76,6 +76,15 @@ class LedgerFigures(Collector):
             buckets=_REPLACEMENT_SECONDS,
             registry=registry,
         )
+        self.before_delete = Histogram(
+            f"{_PREFIX}_idle_before_delete_seconds",
+            "How long a machine had stood idle when it was given back.",
+            ["capacity_type"],
+            buckets=BEFORE_DELETE_SECONDS,
+            registry=registry,
+        )
+        for kind in RETURNABLE:
+            self.before_delete.labels(kind.label)
         registry.register(self)
 
     def expect(self, cluster: str) -> None:
@@ -113,20 +122,17 @@ class LedgerFigures(Collector):
 
     def _idle(self) -> Iterator[Metric]:
         now, idling = self._books.now(), self._books.idling
-        oldest, price, shortest = (
+        oldest, price = (
             GaugeMetricFamily(f"{_PREFIX}_idle_{name}", text, labels=["capacity_type"])
             for name, text in (
                 ("oldest_seconds", "The age of the oldest idle machine that can be given back; 0: there is none."),
                 ("price_per_hour", "Dollars per hour of the idle machines that can be given back."),
-                ("before_delete_seconds", "The shortest time after which an idle machine was given back."),
             )
         )
         for kind in RETURNABLE:
             oldest.add_metric([kind.label], idling.oldest_seconds(kind, now))
             price.add_metric([kind.label], idling.nanodollars_per_hour[kind] / NANODOLLARS)
-        for kind, seconds in idling.shortest_seconds.items():
-            shortest.add_metric([kind.label], seconds)
-        yield from (oldest, price, shortest)
+        yield from (oldest, price)
 
     def _losses(self) -> Iterator[Metric]:
         now = self._books.now()

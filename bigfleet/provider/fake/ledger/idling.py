@@ -5,6 +5,8 @@ from bigfleet.provider.fake.ledger.shapes import FleetShapes
 
 # Kinds that BigFleet gives back when nothing wants them; bare metal and reservations are paid for either way.
 RETURNABLE = (CapacityType.ON_DEMAND, CapacityType.SPOT)
+# Buckets of the time from idle to Delete; fine where holds are usual.
+BEFORE_DELETE_SECONDS = (1, 2, 4, 6, 8, 10, 13, 15, 18, 20, 28, 30, 43, 45, 58, 60, 88, 90, 118, 120, 298, 300, 600)
 
 
 class Idling:
@@ -17,8 +19,6 @@ class Idling:
         # Idle when the ledger began: since when is not known.
         self._recalled: set[str] = set()
         self.nanodollars_per_hour = dict.fromkeys(RETURNABLE, 0)
-        # The shortest time after which one was given back; kinds of which none was are missing.
-        self.shortest_seconds: dict[CapacityType, float] = {}
 
     def recall(self, machine_id: str, now: float) -> None:
         """It stood idle before the ledger began."""
@@ -46,12 +46,10 @@ class Idling:
             return None
         return since
 
-    def given_back(self, machine_id: str, now: float) -> None:
-        """Its Delete was accepted."""
+    def given_back(self, machine_id: str, now: float) -> tuple[CapacityType, float] | None:
+        """Its Delete was accepted: of which kind it is and how long it stood idle, None if nothing is known of that."""
         since, shape = self.taken(machine_id), self._shapes.get(machine_id)
-        if since is not None and shape is not None:
-            seconds, kind = now - since, shape.capacity_type
-            self.shortest_seconds[kind] = min(seconds, self.shortest_seconds.get(kind, seconds))
+        return None if since is None or shape is None else (shape.capacity_type, now - since)
 
     def oldest_seconds(self, kind: CapacityType, now: float) -> float:
         since = next(iter(self._since[kind].values()), now)

@@ -238,7 +238,10 @@ class Ledger(Observer):
         if call.kind == "Create":
             self._purchases.bought(call.machine_id, self.now())
         elif call.kind == "Delete":
-            self.idling.given_back(call.machine_id, call.arrived)
+            returned = self.idling.given_back(call.machine_id, call.arrived)
+            if returned:
+                kind, seconds = returned
+                self._figures.before_delete.labels(kind.label).observe(seconds)
         if call.kind in ("Configure", "Delete"):
             self._purchases.taken(call.machine_id)
         if call.kind == "Configure":

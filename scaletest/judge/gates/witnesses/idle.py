@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from bigfleet.provider.fake.ledger.idling import BEFORE_DELETE_SECONDS
 from scaletest.judge.gates.gate import Gate
-from scaletest.judge.gates.measures import WorstMember
+from scaletest.judge.gates.measures import Promql, WorstMember
 from scaletest.judge.gates.witnesses.queries import LEDGER, WAITS_FOR_A_CORE
 from scaletest.model.plan import Plan
 
@@ -32,19 +33,18 @@ def idle_gates(plan: Plan) -> Iterator[Gate]:
         witness="the provider's ledger: machines that are idle, and since when",
         strain=WAITS_FOR_A_CORE,
     )
-    yield Gate(
-        "idleReturnedSeconds",
-        "bought machine given back after",
-        WorstMember(
-            f"min by (capacity_type) (min_over_time({LEDGER}idle_before_delete_seconds{_ON_DEMAND}[{{w}}]))",
-            members=("capacity_type",),
-        ),
-        bound=max(0.0, hold - _SHORTER_SECONDS),
-        unit="s",
-        component="shard",
-        meaning="An idle on-demand machine is given back before its hold is over, and the next Pod buys another.",
-        claim="idle machines are kept for their hold",
-        witness="the provider's ledger: from idle to the accepted Delete, the shortest of all",
-        least=True,
-        skip="no machine was given back",
-    )
+    if early := [edge for edge in BEFORE_DELETE_SECONDS if edge <= hold - _SHORTER_SECONDS]:
+        yield Gate(
+            "idleReturnedEarly",
+            "bought machines given back early",
+            Promql(
+                f"sum(max_over_time({LEDGER}idle_before_delete_seconds_bucket"
+                f'{{capacity_type="OnDemand",le="{float(early[-1])}"}}[{{w}}]))'
+            ),
+            bound=0,
+            unit="machines",
+            component="shard",
+            meaning="Idle on-demand machines are given back before their hold is over, and the next Pods buy others.",
+            claim="idle machines are kept for their hold",
+            witness="the provider's ledger: from idle to the accepted Delete",
+        )

@@ -77,6 +77,10 @@ def test_a_soak_that_brings_too_few_observations_says_what_to_raise() -> None:
     refuse_the_impossible(changed(plan, loadProfile=load(plan, churnPerMinute=0, mode="cr")))
 
 
+def test_a_soak_of_no_seconds_brings_no_observations() -> None:
+    assert "about 0 " in refusal(changed(smoke_plan(), 0)).message
+
+
 def test_losses_after_the_shed_say_nothing_about_replacements() -> None:
     """They need not be replaced, so only those before it are observations of that gate."""
     plan = smoke_plan(160)
