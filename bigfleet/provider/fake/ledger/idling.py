@@ -22,8 +22,9 @@ class Idling:
 
     def recall(self, machine_id: str, now: float) -> None:
         """It stood idle before the ledger began."""
-        self._recalled.add(machine_id)
         self.stands_idle(machine_id, now)
+        if any(machine_id in since for since in self._since.values()):
+            self._recalled.add(machine_id)
 
     def stands_idle(self, machine_id: str, now: float) -> None:
         shape = self._shapes.get(machine_id)

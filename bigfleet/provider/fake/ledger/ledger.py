@@ -249,6 +249,18 @@ class Ledger(Observer):
             self._figures.configures.labels(call.cluster).inc()
             stamped = dict(request.shard_metadata)
             self._echoes.stamp(call.machine_id, answer.operation_id, stamped, answer.machine.state, self.now())
+        match call.kind:
+            case "Create":
+                self._purchases.bought(call.machine_id, self.now())
+            case "Configure":
+                self._purchases.taken(call.machine_id)
+                stamped = dict(request.shard_metadata)
+                self._echoes.stamp(call.machine_id, answer.operation_id, stamped, answer.machine.state, self.now())
+            case "Delete":
+                self._purchases.taken(call.machine_id)
+                if returned := self.idling.given_back(call.machine_id, call.arrived):
+                    kind, seconds = returned
+                    self._figures.before_delete.labels(kind.label).observe(seconds)
         if call.kind == "Configure" and self._check_blobs:
             missing = [name for name in (call.machine_id, call.cluster) if not names(request.bootstrap_blob, name)]
             if missing:

@@ -14,8 +14,8 @@ _SHORTEST_SOAK_SECONDS = 120
 # The lowest of the last so many seconds against the highest of as many before half-time: what is freed again, whether
 # it peaks early or late, is no growth.
 _LOOK_SECONDS = 30
-# Between the two looks of a soak of 150 s lie 45 s; a process of 100 MiB may take 15 MiB more in them.
-_GROWTH_SHARE = 0.15
+# Healthy processes of smoke grow by 0.1 % at most. A tenth of a process is more than any cache that fills late.
+_GROWTH_SHARE = 0.1
 
 
 def frugality_gates(plan: Plan) -> Iterator[Gate]:
