@@ -9,9 +9,7 @@ from scaletest.model.counting import counted
 from scaletest.model.plan import Cause
 
 Verdict = Literal["pass", "fail", "no-data", "saturated", "skipped"]
-Unit = Literal[
-    "s", "requests", "Pods", "machines", "shards", "share", "cores", "times", "1/s", "profiles", "needs"
-]
+Unit = Literal["s", "requests", "Pods", "machines", "shards", "share", "cores", "times", "1/s", "profiles", "needs"]
 # The component that a failure points to. The engine is part of the shard.
 Component = Literal["shard", "operator", "pod-controller", "coordinator", "provider", "BigFleet"]
 

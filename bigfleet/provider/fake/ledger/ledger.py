@@ -235,25 +235,13 @@ class Ledger(Observer):
         self._answered(call, "OK")
         for rule in self.calls.accept(call, answer.machine.state, answer.operation_id):
             self.violation(rule, call.machine_id, call.cluster, shard=call.shard, epoch=call.epoch)
-        if call.kind == "Create":
-            self._purchases.bought(call.machine_id, self.now())
-        elif call.kind == "Delete":
-            returned = self.idling.given_back(call.machine_id, call.arrived)
-            if returned:
-                kind, seconds = returned
-                self._figures.before_delete.labels(kind.label).observe(seconds)
-        if call.kind in ("Configure", "Delete"):
-            self._purchases.taken(call.machine_id)
-        if call.kind == "Configure":
-            self._cluster(call.cluster)
-            self._figures.configures.labels(call.cluster).inc()
-            stamped = dict(request.shard_metadata)
-            self._echoes.stamp(call.machine_id, answer.operation_id, stamped, answer.machine.state, self.now())
         match call.kind:
             case "Create":
                 self._purchases.bought(call.machine_id, self.now())
             case "Configure":
                 self._purchases.taken(call.machine_id)
+                self._cluster(call.cluster)
+                self._figures.configures.labels(call.cluster).inc()
                 stamped = dict(request.shard_metadata)
                 self._echoes.stamp(call.machine_id, answer.operation_id, stamped, answer.machine.state, self.now())
             case "Delete":
@@ -266,7 +254,7 @@ class Ledger(Observer):
             if missing:
                 self.violation("blob_wrong", call.machine_id, call.cluster, missing=missing)
 
-    def listed(self, seconds: float) -> None:
+    def answered_list(self, seconds: float) -> None:
         self._figures.list_seconds.observe(seconds)
 
     def told(self, machine: pb.Machine, asked_at: float) -> None:

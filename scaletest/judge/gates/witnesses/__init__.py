@@ -12,27 +12,21 @@ from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import WorstMember
 from scaletest.judge.gates.witnesses.continuity import continuity_gates
 from scaletest.judge.gates.witnesses.demand import demand_gates
+from scaletest.judge.gates.witnesses.frugality import frugality_gates
+from scaletest.judge.gates.witnesses.idle import idle_gates
 from scaletest.judge.gates.witnesses.leaving import leaving_gates
 from scaletest.judge.gates.witnesses.machines import machine_gates
 from scaletest.judge.gates.witnesses.movement import movement_gates
 from scaletest.judge.gates.witnesses.queries import WITNESS
-from scaletest.judge.gates.witnesses.frugality import frugality_gates
-from scaletest.judge.gates.witnesses.idle import idle_gates
-from scaletest.judge.gates.witnesses.machines import machine_gates
-from scaletest.judge.gates.witnesses.movement import movement_gates
-from scaletest.judge.gates.witnesses.queries import WITNESS, by_cluster
 from scaletest.judge.gates.witnesses.reports import report_gates
 from scaletest.model.plan import Plan
 
 
 def witness_gates(plan: Plan) -> Iterator[Gate]:
-    """Demand, machines, how they leave, what must go on, what must not move, then CPU, then refused identities."""
+    """Demand, machines, how they leave, what must go on, reports, movement, BigFleet's own use, refused identities."""
     yield from demand_gates(plan)
     yield from machine_gates(plan)
     yield from leaving_gates(plan)
-    """Demand, machines, what must go on, reports, what must not move, BigFleet's own use, refused identities."""
-    yield from demand_gates(plan)
-    yield from machine_gates(plan)
     yield from idle_gates(plan)
     yield from continuity_gates(plan)
     yield from report_gates()
