@@ -94,8 +94,9 @@ gates-page: $(READY) ## Generate docs/gates.md from the gate list and the catalo
 score: tools kernels ## Put each mistake of the catalogue into BigFleet and see whether a run notices it (hours; resumes); ONLY="words of names"
 	@$(BIN)/python -m tests.smoke.score $(ONLY)
 
-golden: $(READY) ## Store what the chart renders now, and the generated part of its schema
-	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/chart/test_golden.py tests/unit/chart/test_schema.py -k "stored or current"
+golden: $(READY) ## Store what the chart renders now, the generated part of its schema, and both control planes' commands
+	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/chart/test_golden.py tests/unit/chart/test_schema.py \
+	  tests/unit/scaletest/components -k "stored or current"
 
 lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \

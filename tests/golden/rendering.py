@@ -76,7 +76,6 @@ def compare_with_stored(name: str, text: str) -> None:
     more = len(difference) - _SHOWN_LINES
     shown = difference[:_SHOWN_LINES] + ([f"… and {more} lines more"] if more > 0 else [])
     pytest.fail(
-        f"the chart renders something else than tests/golden/{name}; if that is meant: `make golden`\n"
-        + "\n".join(shown),
+        f"this differs from tests/golden/{name}; if that is meant: `make golden`\n" + "\n".join(shown),
         pytrace=False,
     )
