@@ -27,6 +27,7 @@ from bigfleet.operator.options import OperatorOptions
 from bigfleet.operator.outbox import Outbox
 from bigfleet.operator.requests import Requests
 from bigfleet.operator.rollup import rollup
+from bigfleet.process.racing import first_of
 from bigfleet.security import channel
 from bigfleet.security.credentials import Leaf
 
@@ -223,15 +224,9 @@ async def _first_failure(loops: Iterable[Coroutine[Any, Any, None]]) -> None:
 
     Not a TaskGroup: before Python 3.13, one that fails while it is being cancelled swallows the cancellation.
     """
-    tasks = [asyncio.ensure_future(loop) for loop in loops]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
+    for ended in await first_of(*loops):
+        if ended:
+            ended.result()
 
 
 def ended_by(error: Exception) -> str:

@@ -20,6 +20,7 @@ import structlog
 
 from bigfleet.kube import KubeClient, KubeConfig
 from bigfleet.process.daemon import configure_logging
+from bigfleet.process.racing import first_of
 from scaletest.errors import ScaletestError
 from scaletest.host import janitor as janitors
 from scaletest.host.addresses import Claim, PodAddresses, claim_network
@@ -58,15 +59,13 @@ async def serve(options: Options) -> None:
         claim = claim_network()
         janitor = asyncio.create_task(_keep_janitor(options, spawner, claim))
         host = asyncio.create_task(_run_host(options, spawner, claim))
-        told_to_stop = asyncio.create_task(_until_told_to_stop(options))
-        ended, _ = await asyncio.wait({host, janitor, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
-        told_to_stop.cancel()
+        first = await first_of(host, janitor, _until_told_to_stop(options))
         host.cancel()
         await asyncio.wait({host})
         janitor.cancel()
-        for task in ended | {host}:
-            if not task.cancelled():
-                task.result()
+        for ended in {*filter(None, first), host}:
+            if not ended.cancelled():
+                ended.result()
 
 
 async def _run_host(options: Options, spawner: Spawner, claim: Claim) -> None:

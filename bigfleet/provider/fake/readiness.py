@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from bigfleet.api.v1alpha1 import phonehome_pb2 as pb
 from bigfleet.api.v1alpha1 import phonehome_pb2_grpc
+from bigfleet.process.racing import first_of
 from bigfleet.provider.fake.observing import Observer
 from bigfleet.provider.fake.words import Words
 from bigfleet.security import require
@@ -203,14 +204,8 @@ class PhoneHome(phonehome_pb2_grpc.PhoneHomeServicer):
 
     async def _next_frame(self, frames: AsyncIterator[pb.ReadyReport]) -> pb.ReadyReport | None:
         """The next frame; None when the stream or this provider ends."""
-        reading = asyncio.ensure_future(anext(frames, None))
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
-            return reading.result() if reading.done() else None
-        finally:
-            reading.cancel()
-            stopping.cancel()
+        read, _ = await first_of(anext(frames, None), self._stopping.wait())
+        return read.result() if read else None
 
     async def _check_opening(self, frame: pb.ReadyReport, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         if not frame.cluster_id:

@@ -196,6 +196,7 @@ class Sessions:
             asyncio.create_task(session.replaced.wait()),
             asyncio.create_task(session.outbox.overflow.wait()),
         }
+        # Not `first_of`: the session goes before its tasks do, and what they raise while they end is told too.
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 from bigfleet.process import childprocess
 from bigfleet.process.parentdeath import die_with
+from bigfleet.process.racing import first_of
 from scaletest.cluster.supervise.forks import Fork
 from scaletest.cluster.supervise.polling import poll
 from scaletest.errors import ScaletestError
@@ -191,29 +192,23 @@ class Children:
         else:
             self._first_death.set_result(child)
 
-    async def during(self, work: Awaitable[T]) -> T:
+    async def during(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; raises ChildDied as soon as any process of the group ends."""
-        task = asyncio.ensure_future(work)
-        try:
-            either: set[asyncio.Future[Any]] = {task, self._first_death}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if task.done() and not task.cancelled() and task.exception():
-                # A broken connection is how a death is felt first.
-                await asyncio.wait({self._first_death}, timeout=_DEATH_NOTICE_SECONDS)
-            if self._first_death.done():
-                child = self._first_death.result()
-                raise ChildDied(child.name, child.ended.result(), child.tail)
-            return task.result()
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        worked, _ = await first_of(work, self._first_death)
+        if worked and not worked.cancelled() and worked.exception():
+            # A broken connection is how a death is felt first.
+            await asyncio.wait({self._first_death}, timeout=_DEATH_NOTICE_SECONDS)
+        if worked and not self._first_death.done():
+            return worked.result()
+        child = await self._first_death
+        raise ChildDied(child.name, child.ended.result(), child.tail)
 
     async def until_death(self) -> NoReturn:
         """Watch over the group; ends with ChildDied."""
         await self.during(asyncio.Event().wait())
         raise AssertionError("the event is never set")
 
-    async def within(self, seconds: float, what: str, work: Awaitable[T]) -> T:
+    async def within(self, seconds: float, what: str, work: Coroutine[Any, Any, T]) -> T:
         """As `during`, and raises NotInTime at the deadline."""
         try:
             async with asyncio.timeout(seconds):

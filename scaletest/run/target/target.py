@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from bigfleet.process.racing import first_of
 from scaletest.errors import HostError, Leftovers, ScaletestError
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.owners import Owner
@@ -209,18 +210,11 @@ def address_of(url: str, further: int) -> str:
 
 async def while_it_stands(ground: Ground, work: Coroutine[Any, Any, Result]) -> Result:
     """Do the work, unless the ground breaks away under it: then say that, and not what follows from it."""
-    working = asyncio.ensure_future(work)
-    ended = asyncio.ensure_future(ground.ended())
-    try:
-        await asyncio.wait({working, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            try:
-                return working.result()
-            except ScaletestError:
-                if ground.alive:
-                    raise
-        raise await ended
-    finally:
-        working.cancel()
-        ended.cancel()
-        await asyncio.gather(working, ended, return_exceptions=True)
+    worked, broke = await first_of(work, ground.ended())
+    if worked:
+        try:
+            return worked.result()
+        except ScaletestError:
+            if ground.alive:
+                raise
+    raise broke.result() if broke else await ground.ended()

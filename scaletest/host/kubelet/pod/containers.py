@@ -14,6 +14,7 @@ import structlog
 
 from bigfleet.kube import KubeError, Object
 from bigfleet.process import childprocess
+from bigfleet.process.racing import first_of
 from scaletest.host.kubelet.events import EventKind
 from scaletest.host.kubelet.logs.logs import container_log, last_words, open_log
 from scaletest.host.kubelet.pod.actions import ActionFailed, Actions
@@ -141,9 +142,9 @@ class Container:
         told = ""
         while not self._stopping.is_set():
             self._source_changed.clear()
-            launching = asyncio.create_task(self._sandbox.launch(self._spec))
             try:
-                return await self._unless_stopped(launching)
+                launch, _ = await first_of(self._sandbox.launch(self._spec), self._stopping.wait())
+                return launch.result() if launch else None
             except (Unresolvable, KubeError, OSError) as error:
                 problem = error
             if str(problem) != told:
@@ -235,10 +236,8 @@ class Container:
         if hook and grace_seconds > 0 and self.launch:
             actions = Actions(self._runtime, self._spec, self._address, self.launch)
             self._hooking = asyncio.create_task(self._hook("PreStop", actions, hook, grace_seconds))
-            gone = asyncio.create_task(process.wait())
-            await asyncio.wait({self._hooking, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(self._hooking, process.wait())
             self._hooking.cancel()
-            gone.cancel()
             grace_seconds -= asyncio.get_running_loop().time() - began
             grace_seconds = max(grace_seconds, _LEAST_GRACE_SECONDS)
         await childprocess.stop(partial(_signal, process), process.wait, grace_seconds)
@@ -267,20 +266,7 @@ class Container:
 
     async def _until_changed(self) -> None:
         """Wait for news of the ConfigMaps and Secrets, for the end, or for a while."""
-        waiting_for = [asyncio.create_task(event.wait()) for event in (self._source_changed, self._stopping)]
-        await asyncio.wait(waiting_for, timeout=_RETRY_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting_for:
-            task.cancel()
-
-    async def _unless_stopped(self, task: asyncio.Task[Launch]) -> Launch | None:
-        """The result of a task, or None if the container is told to stop before there is one."""
-        stopping = asyncio.create_task(self._stopping.wait())
-        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if task.done():
-            return task.result()
-        task.cancel()
-        return None
+        await first_of(self._source_changed.wait(), self._stopping.wait(), seconds=_RETRY_SECONDS)
 
     async def _stopped_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from bigfleet.kube import KubeError, Object, key_of
+from bigfleet.process.racing import first_of
 from scaletest.host.kubelet.events import EventKind, timestamp
 from scaletest.host.kubelet.logs.logs import pod_logs
 from scaletest.host.kubelet.pod.containers import Container
@@ -189,10 +190,7 @@ class Pod:
 
     async def _over_within(self, work: asyncio.Task[None], seconds: float) -> bool:
         """Whether the containers have ended, or the pod is told to, before the time is up."""
-        ending = asyncio.create_task(self._ending.wait())
-        done, _ = await asyncio.wait({work, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        ending.cancel()
-        return bool(done)
+        return any(await first_of(work, self._ending.wait(), seconds=seconds))
 
     async def _run_containers(self) -> None:
         """Init containers one after the other, sidecars from their place in that order on, then all the others."""
@@ -211,10 +209,7 @@ class Pod:
         for container in self._init:
             if container.status.sidecar:
                 sidecars.append(asyncio.create_task(container.run()))
-                events = [asyncio.create_task(event.wait()) for event in (container.started, self._ending)]
-                await asyncio.wait([*events, sidecars[-1]], return_when=asyncio.FIRST_COMPLETED)
-                for event in events:
-                    event.cancel()
+                await first_of(sidecars[-1], container.started.wait(), self._ending.wait())
             else:
                 await container.run()
             if not container.status.lets_others_start:
@@ -224,9 +219,7 @@ class Pod:
     async def _stop(self, work: asyncio.Task[None], grace_seconds: float) -> None:
         """End all containers, sidecars after the others and in reverse order, within one grace."""
         ordered = asyncio.create_task(self._stop_in_order(grace_seconds))
-        hurry = asyncio.create_task(self._hurry.wait())
-        await asyncio.wait({ordered, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
+        await first_of(ordered, self._hurry.wait())
         if self._hurry.is_set():
             for container in self._containers:
                 container.kill()

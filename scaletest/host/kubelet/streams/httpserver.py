@@ -14,6 +14,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import structlog
 
+from bigfleet.process.racing import first_of
+
 _MAX_HEAD_BYTES = 64 * 1024
 _HEAD_SECONDS = 30.0
 
@@ -57,14 +59,7 @@ class Request:
     async def stream(self, blocks: AsyncIterator[bytes]) -> None:
         """Answer with what comes, as it comes, until there is no more or the client is gone."""
         self._head(HTTPStatus.OK, "Transfer-Encoding: chunked")
-        sending = asyncio.create_task(self._send(blocks))
-        leaving = asyncio.create_task(self.reader.read())
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+        await first_of(self._send(blocks), self.reader.read())
 
     async def switch(self, protocol: str, *headers: str) -> None:
         """Promise that the connection speaks another protocol from now on."""

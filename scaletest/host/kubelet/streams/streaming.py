@@ -10,6 +10,7 @@ import termios
 from http import HTTPStatus
 from typing import Any
 
+from bigfleet.process.racing import first_of
 from scaletest.host.kubelet.pod.containers import Container
 from scaletest.host.kubelet.pod.pods import Pod
 from scaletest.host.kubelet.pod.sandbox import Launch
@@ -49,11 +50,10 @@ async def execute(request: Request, runtime: Runtime, container: Container) -> N
         async with asyncio.timeout(_STREAMS_SECONDS):
             await complete.wait()
         session = _Session(runtime, launch, command, streams, tty=tty)
-        running = asyncio.create_task(session.run())
-        await asyncio.wait({running, connection}, return_when=asyncio.FIRST_COMPLETED)
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):
-            await running
+        ran, _ = await first_of(session.run(), connection)
+        if ran:
+            with contextlib.suppress(OSError):
+                ran.result()
 
 
 class _Session:
