@@ -12,6 +12,7 @@ from bigfleet import operator, podcontroller
 from bigfleet.operator import OperatorOptions
 from bigfleet.podcontroller import PodControllerOptions
 from bigfleet.security.renewal import Renewal
+from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
 from scaletest.cluster.load import load_driver
 from scaletest.cluster.load.load_driver import LoadDriverOptions
 from scaletest.cluster.markers import DEMAND_MARKER, FILL_MARKER, READY_MARKER
@@ -24,12 +25,11 @@ from scaletest.cluster.ports import (
     OPERATOR_PORT,
     POD_CONTROLLER_PORT,
 )
-from scaletest.cluster.supervise.children import ChildDied, Children, NotInTime
-from scaletest.cluster.supervise.exit_codes import BigFleetDied, HarnessDied
-from scaletest.cluster.supervise.forks import Fork, fork_all
-from scaletest.cluster.supervise.health import Health
-from scaletest.cluster.supervise.spares import Understudies
 from scaletest.model.demand.draw import ordinal_of
+from scaletest.supervise.children import ChildDied, Children, NotInTime
+from scaletest.supervise.forks import Fork, fork_all
+from scaletest.supervise.health import Health
+from scaletest.supervise.spares import Understudies
 
 NODE_CREATOR = "node-creator"
 POD_CONTROLLER = "pod-controller"

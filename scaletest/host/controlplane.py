@@ -16,7 +16,7 @@ from scaletest.errors import HostError
 from scaletest.host import addresses, commands
 from scaletest.host.credentials import Credentials
 from scaletest.host.markers import HOST_MARKER
-from scaletest.host.processes import Process, Spawner
+from scaletest.supervise.spawner import Process, Spawner
 
 _POLL_SECONDS = 0.05
 _RESTART_SECONDS = 1.0

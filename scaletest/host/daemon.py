@@ -32,8 +32,8 @@ from scaletest.host.kubelet.kubelet import Kubelet
 from scaletest.host.kubelet.logs.logs import keep_trimmed
 from scaletest.host.kubelet.network.names import Names
 from scaletest.host.kubelet.runtime import Runtime
-from scaletest.host.processes import Spawner
 from scaletest.host.registry import KEEP
+from scaletest.supervise.spawner import Spawner
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ import yaml
 from bigfleet.kube import KubeClient, KubeConfig
 from bigfleet.kube.resources import CAPACITY_REQUESTS, DEPLOYMENTS, NODES, PODS, STATEFUL_SETS, UPCOMING_NODES
 from scaletest import toolchain
-from scaletest.cluster.supervise.polling import poll
+from scaletest.supervise.polling import poll
 from tests.loopback import own_addresses
 from tests.patience import eventually
 

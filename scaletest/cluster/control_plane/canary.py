@@ -5,7 +5,7 @@ from functools import partial
 
 from bigfleet.kube import AlreadyExists, KubeClient, KubeError, NotFound
 from bigfleet.kube.resources import NODES, PODS
-from scaletest.cluster.supervise.polling import poll
+from scaletest.supervise.polling import poll
 
 NAME = "scaletest-canary"
 NAMESPACE = "default"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from scaletest.cluster.control_plane.pki import Pki
-from scaletest.cluster.supervise.children import Command
 from scaletest.errors import ScaletestError
+from scaletest.supervise.command import Command
 
 ETCD_PORT = 2379
 ETCD_PEER_PORT = 2380

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from scaletest.cluster.control_plane.endpoints import Endpoints
 from scaletest.cluster.control_plane.exposition import reduce_apiserver, reduce_etcd, reduce_scheduler
-from scaletest.cluster.supervise.children import Children
+from scaletest.supervise.children import Children
 
 # A second scrape within this time gets the same answer: an apiserver's exposition is half a megabyte.
 _FRESH_SECONDS = 5.0

@@ -19,10 +19,10 @@ from scaletest.cluster.control_plane.endpoints import Endpoints
 from scaletest.cluster.control_plane.pki import Pki
 from scaletest.cluster.control_plane.reexport import ReExport
 from scaletest.cluster.markers import FILL_MARKER, READY_MARKER
-from scaletest.cluster.supervise.allocator import be_frugal, give_back
-from scaletest.cluster.supervise.children import Child, Children
-from scaletest.cluster.supervise.forks import in_a_copy
-from scaletest.cluster.supervise.polling import poll
+from scaletest.supervise.allocator import be_frugal, give_back
+from scaletest.supervise.children import Child, Children
+from scaletest.supervise.forks import in_a_copy
+from scaletest.supervise.polling import poll
 
 _CANARY_MARKER = "canary-bound"
 

@@ -12,7 +12,7 @@ from scaletest.host.kubelet.events import Events
 from scaletest.host.kubelet.logs.logtimes import LogTimes
 from scaletest.host.kubelet.network.names import Names
 from scaletest.host.kubelet.process.isolation import Isolation
-from scaletest.host.processes import Spawner
+from scaletest.supervise.spawner import Spawner
 
 
 @dataclass

@@ -25,7 +25,7 @@ from scaletest.host.kubelet.pod.status import ContainerStatus, running, terminat
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.kubelet.spec.references import Unresolvable
 from scaletest.host.markers import CONTAINER_MARKER, POD_MARKER, kill_marked
-from scaletest.host.processes import Process
+from scaletest.supervise.spawner import Process
 
 _RETRY_SECONDS = 5.0
 _CANNOT_START = 128

@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from scaletest.host.kubelet.process import launcher
-from scaletest.host.processes import Spawner
+from scaletest.supervise.spawner import Spawner
 
 log = structlog.get_logger(__name__)
 

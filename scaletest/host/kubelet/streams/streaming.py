@@ -17,7 +17,7 @@ from scaletest.host.kubelet.pod.sandbox import Launch
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.kubelet.streams import spdy
 from scaletest.host.kubelet.streams.httpserver import Refusal, Request
-from scaletest.host.processes import Process
+from scaletest.supervise.spawner import Process
 
 _EXEC_PROTOCOLS = ("v4.channel.k8s.io",)
 _FORWARD_PROTOCOLS = ("portforward.k8s.io",)

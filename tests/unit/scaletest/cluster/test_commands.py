@@ -11,8 +11,8 @@ from scaletest.cluster.control_plane import commands as flags
 from scaletest.cluster.control_plane.issuing import ensure_pki
 from scaletest.cluster.control_plane.pki import Pki
 from scaletest.cluster.control_plane.supervisor import ControlPlaneOptions
-from scaletest.cluster.supervise.children import Command
 from scaletest.errors import ScaletestError
+from scaletest.supervise.command import Command
 
 POD_IP = "127.9.8.7"
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from scaletest.cluster import workload
+from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
 from scaletest.cluster.ports import HEALTH_PORT
-from scaletest.cluster.supervise import health
-from scaletest.cluster.supervise.exit_codes import BigFleetDied, HarnessDied
-from scaletest.cluster.supervise.health import SILENT_SECONDS, START_SECONDS, Vitals
+from scaletest.supervise import health
+from scaletest.supervise.health import SILENT_SECONDS, START_SECONDS, Vitals
 from tests.loopback import own_addresses
 from tests.patience import eventually
 

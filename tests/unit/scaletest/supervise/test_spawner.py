@@ -15,8 +15,8 @@ import pytest
 
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, kill_marked, marked
-from scaletest.host.processes import Process, Spawner
 from scaletest.project import PROJECT
+from scaletest.supervise.spawner import Process, Spawner
 from tests import patience
 
 eventually = partial(patience.eventually, seconds=10)
@@ -86,7 +86,7 @@ async def test_only_processes_with_every_marker_are_found(spawner: Spawner, host
 async def test_children_die_when_their_parent_is_killed(host_id: str) -> None:
     script = (
         "import asyncio, os, pathlib\n"
-        "from scaletest.host.processes import Spawner\n"
+        "from scaletest.supervise.spawner import Spawner\n"
         "async def main():\n"
         "    Spawner().spawn(['sleep', '60'], env=os.environ, cwd=pathlib.Path('/'))\n"
         "    await asyncio.sleep(60)\n"

@@ -1,6 +1,6 @@
 """Which process's death ended container `workload`: its exit code tells BigFleet's own from the harness's."""
 
-from scaletest.cluster.supervise.children import ChildDied
+from scaletest.supervise.children import ChildDied
 
 
 class BigFleetDied(ChildDied):

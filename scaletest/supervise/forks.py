@@ -21,7 +21,7 @@ import uvloop  # noqa: F401, `daemon.run` needs it: imported here, it is shared
 
 from bigfleet.process import daemon
 from bigfleet.process.parentdeath import die_with
-from scaletest.cluster.supervise.allocator import be_frugal, give_back
+from scaletest.supervise.allocator import be_frugal, give_back
 
 Main = Callable[[], Coroutine[Any, Any, None]]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.cluster.supervise.children import Child, ChildDied, Children, Command, NotInTime
-from scaletest.cluster.supervise.polling import poll
+from scaletest.supervise.children import Child, ChildDied, Children, NotInTime
+from scaletest.supervise.command import Command
+from scaletest.supervise.polling import poll
 
 STAYS = "echo up; exec sleep 60"
 
@@ -136,7 +137,8 @@ async def test_nice_lowers_a_process() -> None:
 async def test_processes_die_with_a_supervisor_that_is_killed() -> None:
     program = """
 import asyncio
-from scaletest.cluster.supervise.children import Children, Command
+from scaletest.supervise.children import Children
+from scaletest.supervise.command import Command
 async def main():
     async with Children() as children:
         child = await children.start(Command("orphan", ("/bin/sleep", "60")))

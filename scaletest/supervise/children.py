@@ -6,17 +6,17 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 from bigfleet.process import childprocess
 from bigfleet.process.parentdeath import die_with
 from bigfleet.process.racing import first_of
-from scaletest.cluster.supervise.forks import Fork
-from scaletest.cluster.supervise.polling import poll
 from scaletest.errors import ScaletestError
+from scaletest.supervise.command import Command
+from scaletest.supervise.forks import Fork
+from scaletest.supervise.polling import poll
 
 T = TypeVar("T")
 
@@ -43,16 +43,6 @@ class NotInTime(ScaletestError):
 
     def __init__(self, what: str, seconds: float) -> None:
         super().__init__(f"{what}: not within {seconds:g} s", hint="an overloaded machine starts slowly")
-
-
-@dataclass(frozen=True)
-class Command:
-    """How to start a process. `env` is added to our own; `nice` lowers its share of a busy CPU."""
-
-    name: str
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    nice: int = 0
 
 
 def write_to_stdout(line: str) -> None:

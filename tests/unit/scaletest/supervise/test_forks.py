@@ -9,7 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from scaletest.cluster.supervise.polling import poll
+from scaletest.supervise.polling import poll
 
 
 def run(program: str, *, seconds: float = 20) -> "subprocess.CompletedProcess[str]":
@@ -21,8 +21,8 @@ def run(program: str, *, seconds: float = 20) -> "subprocess.CompletedProcess[st
 SUPERVISE = """
 import asyncio, os, signal, sys
 from bigfleet.process import daemon
-from scaletest.cluster.supervise.children import Children
-from scaletest.cluster.supervise.forks import fork_all
+from scaletest.supervise.children import Children
+from scaletest.supervise.forks import fork_all
 
 async def talk():
     print("my name is", open("/proc/self/comm").read().strip())
@@ -171,7 +171,7 @@ def test_work_in_a_copy_leaves_its_imports_there_and_its_failure_here(tmp_path: 
         f"""
         import sys
         from pathlib import Path
-        from scaletest.cluster.supervise.forks import in_a_copy
+        from scaletest.supervise.forks import in_a_copy
 
         def work():
             import sqlite3

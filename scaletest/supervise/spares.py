@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from scaletest.cluster.supervise.children import Child, Children
-from scaletest.cluster.supervise.forks import Fork
+from scaletest.supervise.children import Child, Children
+from scaletest.supervise.forks import Fork
 
 log = structlog.get_logger(__name__)
 

@@ -1,1 +1,0 @@
-"""Processes of one container that live and die together: children, forks, spares, exit codes, health."""
