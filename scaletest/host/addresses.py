@@ -4,23 +4,19 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from scaletest.components import apiserver, controller_manager, etcd, scheduler
 from scaletest.errors import HostError
 
-APISERVER_PORT = 6443
-ETCD_CLIENT_PORT = 2379
-ETCD_PEER_PORT = 2380
-CONTROLLER_MANAGER_PORT = 10257
-SCHEDULER_PORT = 10259
 KUBELET_PORT = 10250
 # Bound for the life of a host and never served: the process that holds it owns the network.
 CLAIM_PORT = 10248
 
 _SERVED_PORTS = (
-    APISERVER_PORT,
-    ETCD_CLIENT_PORT,
-    ETCD_PEER_PORT,
-    CONTROLLER_MANAGER_PORT,
-    SCHEDULER_PORT,
+    apiserver.PORT,
+    etcd.CLIENT_PORT,
+    etcd.PEER_PORT,
+    controller_manager.PORT,
+    scheduler.PORT,
     KUBELET_PORT,
 )
 _NETWORKS = range(64, 251)
@@ -41,10 +37,6 @@ class Network:
     @property
     def service_range(self) -> str:
         return f"127.{self.number}.128.0/17"
-
-    @property
-    def apiserver_url(self) -> str:
-        return f"https://{self.control_plane}:{APISERVER_PORT}"
 
     def pod_address(self, index: int) -> str:
         """The address of the pod that was the `index`-th to be named, counted from 0."""

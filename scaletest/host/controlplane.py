@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -12,17 +12,22 @@ import structlog
 from bigfleet.kube import KubeClient, KubeError
 from bigfleet.kube.resources import SERVICE_ACCOUNTS
 from bigfleet.process.childprocess import last_lines
+from scaletest.components import apiserver, controller_manager, scheduler
+from scaletest.components.component import Component, Site
+from scaletest.components.endpoints import Endpoints
+from scaletest.components.pki import ETCD
 from scaletest.errors import HostError
-from scaletest.host import addresses, commands
-from scaletest.host.credentials import Credentials
+from scaletest.host import commands
+from scaletest.host.addresses import Network
 from scaletest.host.markers import HOST_MARKER
+from scaletest.supervise.command import Command
 from scaletest.supervise.spawner import Process, Spawner
 
 _POLL_SECONDS = 0.05
 _RESTART_SECONDS = 1.0
 _STOP_SECONDS = 5.0
 _LOG_TAIL_LINES = 20
-_PROBE_TIMEOUT = aiohttp.ClientTimeout(total=2)
+_PROBE_SECONDS = 2.0
 
 log = structlog.get_logger(__name__)
 
@@ -35,87 +40,82 @@ class ControlPlane:
         spawner: Spawner,
         host_id: str,
         *,
-        directory: Path,
+        site: Site,
+        network: Network,
         logs_dir: Path,
         bin_dir: Path,
-        credentials: Credentials,
         admin: KubeClient,
         http: aiohttp.ClientSession,
     ) -> None:
         self._spawner = spawner
-        self._env = {HOST_MARKER: host_id, "PATH": os.defpath, "HOME": str(directory), "TMPDIR": str(directory)}
-        self._directory = directory
+        home = str(site.directory)
+        self._env = {HOST_MARKER: host_id, "PATH": os.defpath, "HOME": home, "TMPDIR": home}
+        self._site = site
+        self._network = network
         self._logs_dir = logs_dir
         self._bin_dir = bin_dir
-        self._credentials = credentials
         self._admin = admin
-        self._http = http
+        self._endpoints = Endpoints(site, http, seconds=_PROBE_SECONDS)
         self._processes: dict[str, Process] = {}
         self._guards: dict[str, asyncio.Task[None]] = {}
 
     async def start_api(self, deadline: float) -> None:
         """Bring up etcd and the apiserver. Raises HostError with the tail of the log of what did not come up."""
         self._logs_dir.mkdir(parents=True, exist_ok=True)
-        made = self._credentials
-        tls = ssl.create_default_context(cafile=str(made.etcd_ca))
-        tls.load_cert_chain(made.etcd_client.certificate, made.etcd_client.key)
-        argv = commands.etcd(made, self._bin_dir, self._directory / "etcd")
-        await self._bring_up("etcd", argv, self._serves(addresses.ETCD_CLIENT_PORT, "/health", tls), deadline)
-        argv = commands.apiserver(made, self._bin_dir)
-        await self._bring_up("kube-apiserver", argv, lambda: _is_ready(self._admin), deadline)
+        await self._bring_up(commands.storage(self._site), deadline)
+        await self._bring_up(commands.api(self._site, self._network), deadline)
 
     async def start_controllers(self, deadline: float) -> None:
         """Bring up the controller manager and the scheduler. Raises as `start_api` does."""
-        made = self._credentials
-        tls = ssl.create_default_context(cafile=str(made.ca))
-        managing = commands.controller_manager(made, self._bin_dir)
-        scheduling = commands.scheduler(made, self._bin_dir)
-        scheduler_serves = self._serves(addresses.SCHEDULER_PORT, "/readyz", tls)
         async with asyncio.TaskGroup() as group:
-            group.create_task(
-                self._bring_up("kube-controller-manager", managing, lambda: _has_accounts(self._admin), deadline)
-            )
-            group.create_task(self._bring_up("kube-scheduler", scheduling, scheduler_serves, deadline))
+            controllers = commands.controllers(self._site)
+            group.create_task(self._bring_up(controllers, deadline, lambda: _has_accounts(self._admin)))
+            group.create_task(self._bring_up(commands.scheduling(self._site), deadline))
 
     async def stop_controllers(self) -> None:
         """Stop what would answer the end of pods with new ones."""
-        await asyncio.gather(self._stop("kube-controller-manager"), self._stop("kube-scheduler"))
+        await asyncio.gather(self._stop(controller_manager.NAME), self._stop(scheduler.NAME))
 
     async def stop(self) -> None:
         await self.stop_controllers()
-        await self._stop("kube-apiserver")
-        await self._stop("etcd")
+        await self._stop(apiserver.NAME)
+        await self._stop(ETCD)
 
     async def _bring_up(
-        self, name: str, argv: Sequence[str], ready: Callable[[], Awaitable[bool]], deadline: float
+        self, component: Component, deadline: float, ready: Callable[[], Awaitable[bool]] | None = None
     ) -> None:
+        """Start it and wait until its health endpoint, or `ready`, says yes."""
+        ready = ready or partial(self._endpoints.healthy, component)
+        command = component.command(str(self._bin_dir / component.name))
         loop = asyncio.get_running_loop()
         began = loop.time()
-        process = self._spawn(name, argv)
+        process = self._spawn(command)
         while not await ready():
             if not process.running:
-                raise self._failure(name, f"exited with code {await process.wait()} while starting")
+                raise self._failure(command.name, f"exited with code {await process.wait()} while starting")
             if loop.time() > deadline:
-                raise self._failure(name, f"did not become ready within {loop.time() - began:.0f} s")
+                raise self._failure(command.name, f"did not become ready within {loop.time() - began:.0f} s")
             await asyncio.sleep(_POLL_SECONDS)
-        self._guards[name] = asyncio.create_task(self._keep_alive(name, argv))
-        log.info("component ready", component=name, seconds=round(loop.time() - began, 2))
+        self._guards[command.name] = asyncio.create_task(self._keep_alive(command))
+        log.info("component ready", component=command.name, seconds=round(loop.time() - began, 2))
 
-    def _spawn(self, name: str, argv: Sequence[str]) -> Process:
-        with self._log_of(name).open("ab") as output:
+    def _spawn(self, command: Command) -> Process:
+        env = {**self._env, **command.env}
+        with self._log_of(command.name).open("ab") as output:
             try:
-                process = self._spawner.spawn(argv, env=self._env, cwd=self._directory, output=output)
+                process = self._spawner.spawn(command.argv, env=env, cwd=self._site.directory, output=output)
             except OSError as error:
-                raise HostError(f"cannot start {name}: {error}", hint=f"is there a working {argv[0]}?") from error
-        self._processes[name] = process
+                hint = f"is there a working {command.argv[0]}?"
+                raise HostError(f"cannot start {command.name}: {error}", hint=hint) from error
+        self._processes[command.name] = process
         return process
 
-    async def _keep_alive(self, name: str, argv: Sequence[str]) -> None:
+    async def _keep_alive(self, command: Command) -> None:
         while True:
-            code = await self._processes[name].wait()
-            log.error("component died, restarting it", component=name, exit_code=code)
+            code = await self._processes[command.name].wait()
+            log.error("component died, restarting it", component=command.name, exit_code=code)
             await asyncio.sleep(_RESTART_SECONDS)
-            self._spawn(name, argv)
+            self._spawn(command)
 
     async def _stop(self, name: str) -> None:
         guard = self._guards.pop(name, None)
@@ -126,18 +126,6 @@ class ControlPlane:
         if process:
             await process.stop(_STOP_SECONDS)
 
-    def _serves(self, port: int, path: str, tls: ssl.SSLContext) -> Callable[[], Awaitable[bool]]:
-        url = f"https://{self._credentials.network.control_plane}:{port}{path}"
-
-        async def check() -> bool:
-            try:
-                async with self._http.get(url, ssl=tls, timeout=_PROBE_TIMEOUT) as response:
-                    return response.status == 200
-            except (aiohttp.ClientError, OSError, TimeoutError):
-                return False
-
-        return check
-
     def _failure(self, name: str, what: str) -> HostError:
         tail = "\n".join(last_lines(self._log_of(name))[-_LOG_TAIL_LINES:])
         return HostError(
@@ -147,14 +135,6 @@ class ControlPlane:
 
     def _log_of(self, name: str) -> Path:
         return self._logs_dir / f"{name}.log"
-
-
-async def _is_ready(admin: KubeClient) -> bool:
-    try:
-        await admin.raw("GET", "/readyz")
-    except KubeError:
-        return False
-    return True
 
 
 async def _has_accounts(admin: KubeClient) -> bool:

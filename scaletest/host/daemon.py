@@ -21,11 +21,12 @@ import structlog
 from bigfleet.kube import KubeClient, KubeConfig
 from bigfleet.process.daemon import configure_logging
 from bigfleet.process.racing import first_of
+from scaletest.components.pki import Pki
 from scaletest.errors import ScaletestError
 from scaletest.host import janitor as janitors
-from scaletest.host.addresses import Claim, PodAddresses, claim_network
+from scaletest.host.addresses import Claim, Network, PodAddresses, claim_network
 from scaletest.host.controlplane import ControlPlane
-from scaletest.host.credentials import Credentials, issue_credentials
+from scaletest.host.credentials import KUBELET, make_site
 from scaletest.host.kubelet import node
 from scaletest.host.kubelet.events import Events
 from scaletest.host.kubelet.kubelet import Kubelet
@@ -70,26 +71,26 @@ async def serve(options: Options) -> None:
 
 async def _run_host(options: Options, spawner: Spawner, claim: Claim) -> None:
     """Start everything, report, and go on until cancelled; then stop pods before the control plane."""
-    made = issue_credentials(options.dir / "pki", claim.network, options.dir / "kubeconfig")
+    site = make_site(options.dir, claim.network)
     deadline = asyncio.get_running_loop().time() + options.start_timeout_seconds
     # One connection per probe: a kept-alive one would outlast the process that it was opened to.
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     async with (
-        KubeClient(KubeConfig.from_file(made.admin_kubeconfig), user_agent="hostd") as admin,
-        KubeClient(KubeConfig.from_file(made.kubelet_kubeconfig), user_agent="process-kubelet") as client,
+        KubeClient(site.pki.admin(), user_agent="hostd") as admin,
+        KubeClient(KubeConfig.from_file(site.pki.kubeconfig(KUBELET)), user_agent="process-kubelet") as client,
         aiohttp.ClientSession(connector=connector) as http,
     ):
         plane = ControlPlane(
             spawner,
             options.id,
-            directory=options.dir,
+            site=site,
+            network=claim.network,
             logs_dir=options.logs_dir / "control-plane",
             bin_dir=options.bin_dir,
-            credentials=made,
             admin=admin,
             http=http,
         )
-        kubelet = _make_kubelet(options, spawner, made, client, http)
+        kubelet = _make_kubelet(options, spawner, claim.network, site.pki, client, http)
         try:
             await plane.start_api(deadline)
             await node.grant_kubelet_rights(admin)
@@ -108,9 +109,8 @@ async def _run_host(options: Options, spawner: Spawner, claim: Claim) -> None:
 
 
 def _make_kubelet(
-    options: Options, spawner: Spawner, made: Credentials, client: KubeClient, http: aiohttp.ClientSession
+    options: Options, spawner: Spawner, network: Network, pki: Pki, client: KubeClient, http: aiohttp.ClientSession
 ) -> Kubelet:
-    network = made.network
     addresses = PodAddresses(network)
     runtime = Runtime(
         host_id=options.id,
@@ -126,7 +126,7 @@ def _make_kubelet(
         names=Names(client, network, addresses),
         events=Events(client),
     )
-    return Kubelet(runtime, made)
+    return Kubelet(runtime, pki)
 
 
 async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> None:

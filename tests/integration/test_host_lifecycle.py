@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from scaletest import toolchain
+from scaletest.components import apiserver, etcd
 from scaletest.errors import HostError
-from scaletest.host.addresses import APISERVER_PORT, CLAIM_PORT, ETCD_CLIENT_PORT, KUBELET_PORT
+from scaletest.host.addresses import CLAIM_PORT, KUBELET_PORT
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import HOST_MARKER, marked
 from scaletest.host.registry import find_orphans
@@ -78,7 +79,7 @@ def _command_line(pid: int) -> str:
 
 async def assert_nothing_is_left(host_id: str, directory: Path, address: str) -> None:
     await eventually(lambda: not processes_of(host_id) and not directory.exists())
-    ports = (APISERVER_PORT, ETCD_CLIENT_PORT, KUBELET_PORT, CLAIM_PORT)
+    ports = (apiserver.PORT, etcd.CLIENT_PORT, KUBELET_PORT, CLAIM_PORT)
     # A dying process loses its memory, and with it its markers, a moment before its sockets.
     await eventually(lambda: not any(is_open(address, port) for port in ports))
 

@@ -11,32 +11,34 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from scaletest.cluster.control_plane.endpoints import Endpoints
 from scaletest.cluster.control_plane.exposition import reduce_apiserver, reduce_etcd, reduce_scheduler
+from scaletest.components import apiserver, scheduler
+from scaletest.components.component import Component
+from scaletest.components.endpoints import Endpoints
+from scaletest.components.pki import ETCD
 from scaletest.supervise.children import Children
 
 # A second scrape within this time gets the same answer: an apiserver's exposition is half a megabyte.
 _FRESH_SECONDS = 5.0
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_REDUCE: dict[str, Callable[[str], list[Metric]]] = {
+    scheduler.NAME: reduce_scheduler,
+    apiserver.NAME: reduce_apiserver,
+    ETCD: reduce_etcd,
+}
 
 log = structlog.get_logger(__name__)
 
 
 class ReExport(Collector):
-    """Scrapes the processes of a site when it is scraped; a process that cannot be scraped has `up` 0."""
+    """Scrapes those components that have metrics when it is scraped; one that cannot be scraped has `up` 0."""
 
-    def __init__(self, endpoints: Endpoints, children: Children, storage: str = "etcd") -> None:
-        site = endpoints.site
+    def __init__(self, endpoints: Endpoints, children: Children, components: Iterable[Component]) -> None:
         self._endpoints = endpoints
         self._children = children
-        self._sources: dict[str, tuple[str, Callable[[str], list[Metric]]]] = {
-            "kube-scheduler": (f"{site.scheduler_url}/metrics", reduce_scheduler),
-            "kube-apiserver": (f"{site.api_url}/metrics", reduce_apiserver),
-        }
-        if storage == "etcd":
-            self._sources["etcd"] = (f"{site.etcd_url}/metrics", reduce_etcd)
-        self._latest = {process: reduce("") for process, (_, reduce) in self._sources.items()}
+        self._sources = {component.name: component for component in components if component.metrics_url}
+        self._latest = {process: _REDUCE[process]("") for process in self._sources}
         self._up = dict.fromkeys(self._sources, 0)
         self._fresh_until = 0.0
         self._refreshing = asyncio.Lock()
@@ -64,14 +66,13 @@ class ReExport(Collector):
             self._fresh_until = clock() + _FRESH_SECONDS
 
     async def _scrape(self, process: str) -> None:
-        url, reduce = self._sources[process]
         try:
-            text = await self._endpoints.read(url)
+            text = await self._endpoints.metrics(self._sources[process])
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             log.warning("scrape failed", source=process, error=str(error) or type(error).__name__)
             self._up[process] = 0
             return
-        self._latest[process] = reduce(text)
+        self._latest[process] = _REDUCE[process](text)
         self._up[process] = 1
 
 

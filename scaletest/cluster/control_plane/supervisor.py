@@ -5,6 +5,7 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
+import aiohttp
 import structlog
 import yaml
 from prometheus_client import CollectorRegistry
@@ -13,12 +14,14 @@ from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import CRDS
 from bigfleet.process import daemon
 from bigfleet.process.files import write_file
-from scaletest.cluster.control_plane import commands as flags
+from scaletest.cluster.control_plane import commands
 from scaletest.cluster.control_plane.canary import fly_canary
-from scaletest.cluster.control_plane.endpoints import Endpoints
-from scaletest.cluster.control_plane.pki import Pki
 from scaletest.cluster.control_plane.reexport import ReExport
 from scaletest.cluster.markers import FILL_MARKER, READY_MARKER
+from scaletest.components import apiserver, kine, scheduler
+from scaletest.components.component import Component, Site
+from scaletest.components.endpoints import Endpoints
+from scaletest.components.pki import Pki
 from scaletest.supervise.allocator import be_frugal, give_back
 from scaletest.supervise.children import Child, Children
 from scaletest.supervise.forks import in_a_copy
@@ -31,6 +34,8 @@ _API_SECONDS = 60
 _CRDS_SECONDS = 30
 _CONTROLLERS_SECONDS = 60
 _CANARY_SECONDS = 60
+# How long one process may take to answer a probe or a scrape.
+_ANSWER_SECONDS = 5.0
 # An apiserver that is told to stop waits for its watches to end; here no client loses anything if it is killed first.
 _STOP_GRACE_SECONDS = 1.0
 
@@ -65,48 +70,76 @@ class ControlPlaneOptions:
     apiserver_extra_flag: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.storage not in flags.STORAGES:
-            raise ValueError(f"--storage is {self.storage!r}; it can be {' or '.join(flags.STORAGES)}")
+        if self.storage not in commands.STORAGES:
+            raise ValueError(f"--storage is {self.storage!r}; it can be {' or '.join(commands.STORAGES)}")
 
 
-def prepare_site(options: ControlPlaneOptions) -> flags.Site:
+def prepare_site(options: ControlPlaneOptions) -> Site:
     """The cluster's place with its certificates. Call it before there is an event loop."""
     be_frugal()
     options.shared_dir.mkdir(parents=True, exist_ok=True)
     pki = Pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig")
+    site = Site(options.pod_ip, options.shared_dir, pki)
 
     def issue() -> None:
         from scaletest.cluster.control_plane.issuing import ensure_pki  # `cryptography` is for this one moment
 
-        ensure_pki(pki, options.pod_ip, flags.api_url(options.pod_ip))
+        ensure_pki(site)
 
     in_a_copy(issue)
-    return flags.Site(options.pod_ip, options.shared_dir, pki)
+    return site
 
 
-async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
+@dataclass(frozen=True)
+class Parts:
+    """The components of one cluster, in the order of their start."""
+
+    storage: Component
+    api: Component
+    kubelets: Component
+    controllers: Component
+    scheduler: Component
+
+
+def prepare_parts(options: ControlPlaneOptions, site: Site) -> Parts:
+    """What is to be started; the scheduler's configuration is in its place."""
+    config_file = options.shared_dir / "scheduler.yaml"
+    packing = commands.scheduling_settings(config_file, options.scheduler_pod_max_backoff_seconds)
+    write_file(config_file, yaml.safe_dump(scheduler.configuration(site, packing)).encode(), mode=0o600)
+    return Parts(
+        commands.storage(site, options.storage),
+        commands.api(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag),
+        commands.kubelets(site, options.node_lease_seconds),
+        commands.controllers(site),
+        commands.scheduling(site, packing),
+    )
+
+
+async def serve(options: ControlPlaneOptions, site: Site) -> None:
     """Bring the control plane up, say so, and keep it; ends with ChildDied when any part of it dies."""
     marker = options.shared_dir / READY_MARKER
     marker.unlink(missing_ok=True)  # an earlier start of this container may have left it
     registry = CollectorRegistry()
-    async with Endpoints(site) as endpoints, Children(stop_grace_seconds=_STOP_GRACE_SECONDS) as children:
-        exporter = ReExport(endpoints, children, storage=options.storage)
+    async with aiohttp.ClientSession() as http, Children(stop_grace_seconds=_STOP_GRACE_SECONDS) as children:
+        endpoints = Endpoints(site, http, seconds=_ANSWER_SECONDS)
+        parts = prepare_parts(options, site)
+        exporter = ReExport(endpoints, children, (parts.scheduler, parts.api, parts.storage))
         registry.register(exporter)
         metrics = await daemon.serve_metrics(
             options.metrics_addr, registry, ready=marker.exists, refresh=exporter.refresh
         )
         try:
-            scheduler = await _bring_up(options, site, endpoints, children)
+            started = await _bring_up(options, site, parts, endpoints, children)
             filled = options.shared_dir / FILL_MARKER
             resting = options.rest_scheduler and not filled.exists()
             if resting:
-                await children.retire(scheduler)
+                await children.retire(started)
             give_back()
             marker.touch()
-            log.info("control plane is ready", server=site.api_url)
+            log.info("control plane is ready", server=apiserver.url(site))
             if resting:
                 await children.during(poll(partial(_is_there, filled)))
-                await _start_scheduler(options, site, children)
+                await children.start(commands.command(parts.scheduler))
                 log.info("kube-scheduler is back: the first fill is bound")
             await children.during(daemon.watch_loop_lag(registry))
         finally:
@@ -114,44 +147,39 @@ async def serve(options: ControlPlaneOptions, site: flags.Site) -> None:
             await metrics.cleanup()
 
 
-async def _bring_up(options: ControlPlaneOptions, site: flags.Site, endpoints: Endpoints, children: Children) -> Child:
+async def _bring_up(
+    options: ControlPlaneOptions, site: Site, parts: Parts, endpoints: Endpoints, children: Children
+) -> Child:
     """Start everything, in order. Returns kube-scheduler."""
-    await children.start(flags.storage(site, options.storage))
-    # At once: an apiserver works for half a second before it needs its storage, and then waits for it.
-    await children.start(
-        flags.apiserver(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag)
-    )
-    if options.storage == "etcd":
-        await children.until(partial(endpoints.answer, f"{site.etcd_url}/readyz"), "etcd ready", _STORAGE_SECONDS)
-    else:
-        await children.until(partial(_is_there, site.kine_socket), "kine ready", _STORAGE_SECONDS)
-    await children.until(partial(endpoints.answer, f"{site.api_url}/readyz"), "kube-apiserver ready", _API_SECONDS)
 
-    await children.start(flags.kwok(site, options.node_lease_seconds))
-    await children.start(flags.controller_manager(site))
-    scheduler = await _start_scheduler(options, site, children)
+    async def healthy(component: Component, seconds: float) -> None:
+        probe = partial(endpoints.healthy, component)
+        if component.name == kine.NAME:
+            probe = partial(_is_there, kine.socket_of(site))
+        await children.until(probe, f"{component.name} ready", seconds)
+
+    if options.storage == kine.NAME:
+        kine.socket_of(site).unlink(missing_ok=True)  # a kine that was killed may have left it
+    await children.start(commands.command(parts.storage))
+    # At once: an apiserver works for half a second before it needs its storage, and then waits for it.
+    await children.start(commands.command(parts.api))
+    await healthy(parts.storage, _STORAGE_SECONDS)
+    await healthy(parts.api, _API_SECONDS)
+
+    await children.start(commands.command(parts.kubelets))
+    await children.start(commands.command(parts.controllers))
+    started = await children.start(commands.command(parts.scheduler))
     async with KubeClient(site.pki.admin(), user_agent="scaletest-control-plane") as client:
         await children.within(_CRDS_SECONDS, "CRDs established", apply_crds(client))
-        for name, url in (
-            ("kwok", f"{site.kwok_url}/healthz"),
-            ("kube-controller-manager", f"{site.controller_manager_url}/healthz"),
-            ("kube-scheduler", f"{site.scheduler_url}/readyz"),
-        ):
-            await children.until(partial(endpoints.answer, url), f"{name} ready", _CONTROLLERS_SECONDS)
+        for component in (parts.kubelets, parts.controllers, parts.scheduler):
+            await healthy(component, _CONTROLLERS_SECONDS)
 
         # Once per life of the cluster: a canary among BigFleet's Pods would be demand.
         bound = options.shared_dir / _CANARY_MARKER
         if not bound.exists():
             await children.within(_CANARY_SECONDS, "canary Pod bound and running", fly_canary(client))
             bound.touch()
-    return scheduler
-
-
-async def _start_scheduler(options: ControlPlaneOptions, site: flags.Site, children: Children) -> Child:
-    config = flags.scheduler_configuration(site, options.scheduler_pod_max_backoff_seconds)
-    config_file = options.shared_dir / "scheduler.yaml"
-    write_file(config_file, yaml.safe_dump(config).encode(), mode=0o600)
-    return await children.start(flags.scheduler(site, config_file))
+    return started
 
 
 async def _is_there(path: Path) -> bool:

@@ -7,7 +7,8 @@ from functools import partial
 
 from bigfleet.kube import Informer, Object, Resource, key_of
 from bigfleet.kube.resources import CONFIG_MAPS, PODS, SECRETS
-from scaletest.host.credentials import NODE_NAME, Credentials
+from scaletest.components.pki import Pki
+from scaletest.host.credentials import NODE_NAME
 from scaletest.host.kubelet import policy
 from scaletest.host.kubelet.network.names import presence
 from scaletest.host.kubelet.network.services import ServiceProxy
@@ -27,12 +28,12 @@ _NETWORK_POLICIES = Resource("networkpolicies", "networking.k8s.io")
 class Kubelet:
     """All pods of one node."""
 
-    def __init__(self, runtime: Runtime, credentials: Credentials) -> None:
+    def __init__(self, runtime: Runtime, pki: Pki) -> None:
         self._runtime = runtime
         self._pods: dict[str, Pod] = {}
         self._newest: dict[str, Pod] = {}
         self._refused: Counter[str] = Counter()
-        self._server = KubeletServer(runtime, credentials, self._newest.get)
+        self._server = KubeletServer(runtime, pki, self._newest.get)
         self._claims = Claims(runtime.client, runtime.events, runtime.directory)
         self._policies = Informer(runtime.client, _NETWORK_POLICIES)
         self._services = ServiceProxy(runtime.names, runtime.events)

@@ -9,7 +9,8 @@ from typing import Any
 
 from bigfleet.kube import Informer, KubeClient, Object, key_of
 from bigfleet.kube.resources import SERVICES
-from scaletest.host.addresses import APISERVER_PORT, Network, PodAddresses
+from scaletest.components import apiserver
+from scaletest.host.addresses import Network, PodAddresses
 from scaletest.host.kubelet.network.rewrite import ServiceName, Target
 from scaletest.host.kubelet.spec.selectors import has_labels
 
@@ -50,7 +51,7 @@ class Names:
         `services.py` listens there and connects to a pod that is ready at that moment.
         """
         if name.is_apiserver:
-            return Target(self._network.control_plane, {443: APISERVER_PORT})
+            return Target(self._network.control_plane, {443: apiserver.PORT})
         if name.pod:
             peer = f"{name.namespace}/{name.pod}"
             return Target(self._diverted.get((key_of(consumer), peer)) or self._addresses.of(peer))

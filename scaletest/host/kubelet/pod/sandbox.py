@@ -8,7 +8,7 @@ from typing import Any
 
 from bigfleet.kube import Object
 from bigfleet.process.userdirs import KERNELS_VARIABLE, kernels_home
-from scaletest.host.addresses import APISERVER_PORT
+from scaletest.components import apiserver
 from scaletest.host.kubelet.network.hosts import host_name, write_hosts
 from scaletest.host.kubelet.network.rewrite import Rewriter
 from scaletest.host.kubelet.process.isolation import Isolation, check_executable
@@ -78,7 +78,7 @@ class Sandbox:
         services = {
             **self._runtime.names.environment_of(self.pod),
             "KUBERNETES_SERVICE_HOST": self._runtime.network.control_plane,
-            "KUBERNETES_SERVICE_PORT": str(APISERVER_PORT),
+            "KUBERNETES_SERVICE_PORT": str(apiserver.PORT),
         }
         declared = await declared_environment(
             self.pod,

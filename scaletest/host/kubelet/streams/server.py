@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 
+from scaletest.components.pki import Pki
 from scaletest.host.addresses import KUBELET_PORT
-from scaletest.host.credentials import APISERVER_AS_KUBELET_CLIENT, Credentials
+from scaletest.host.credentials import APISERVER_AS_KUBELET_CLIENT, KUBELET
 from scaletest.host.kubelet.logs.logs import container_log, read_log, stamped
 from scaletest.host.kubelet.pod.containers import Container
 from scaletest.host.kubelet.pod.pods import Pod
@@ -19,12 +20,13 @@ from scaletest.host.kubelet.streams.httpserver import HttpServer, Refusal, Reque
 class KubeletServer:
     """Serves what `kubectl logs`, `exec` and `port-forward` ask for, by way of the apiserver."""
 
-    def __init__(self, runtime: Runtime, credentials: Credentials, find: Callable[[str], Pod | None]) -> None:
+    def __init__(self, runtime: Runtime, pki: Pki, find: Callable[[str], Pod | None]) -> None:
         self._runtime = runtime
         self._find = find
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials.ca))
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki.ca))
         tls.verify_mode = ssl.CERT_REQUIRED
-        tls.load_cert_chain(credentials.kubelet.certificate, credentials.kubelet.key)
+        files = pki.files(KUBELET)
+        tls.load_cert_chain(files.certificate, files.key)
         self._server = HttpServer(runtime.network.control_plane, KUBELET_PORT, tls, self._serve)
 
     async def start(self) -> None:

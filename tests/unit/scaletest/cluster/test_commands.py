@@ -1,18 +1,20 @@
 """The command lines inside a kwok-cluster pod: bound to the pod's address, and understood by those they start."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from cryptography import x509
 
 from scaletest.cluster import workload
-from scaletest.cluster.control_plane import commands as flags
+from scaletest.cluster.control_plane import commands
 from scaletest.cluster.control_plane.issuing import ensure_pki
-from scaletest.cluster.control_plane.pki import Pki
 from scaletest.cluster.control_plane.supervisor import ControlPlaneOptions
+from scaletest.components import scheduler
+from scaletest.components.component import Component, Site
+from scaletest.components.pki import Pki
 from scaletest.errors import ScaletestError
-from scaletest.supervise.command import Command
 
 POD_IP = "127.9.8.7"
 TOOLS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -29,49 +31,53 @@ OPTIONS = workload.WorkloadOptions(
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> flags.Site:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     for name in TOOLS:
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("SCALETEST_TOOLS", str(tmp_path))
-    return flags.Site(POD_IP, tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"))
+    return Site(POD_IP, tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"))
 
 
-def arguments(command: Command) -> dict[str, str]:
-    return dict(argument.removeprefix("--").split("=", 1) for argument in command.argv if argument.startswith("--"))
+def arguments(component: Component) -> dict[str, str]:
+    return dict(argument.removeprefix("--").split("=", 1) for argument in component.arguments)
 
 
-def test_everything_binds_the_pods_address(site: flags.Site) -> None:
-    etcd = arguments(flags.etcd(site))
+def scheduler_configuration(site: Site, **settings: int) -> dict[str, Any]:
+    return scheduler.configuration(site, commands.scheduling_settings(Path("scheduler.yaml"), **settings))
+
+
+def test_everything_binds_the_pods_address(site: Site) -> None:
+    etcd = arguments(commands.storage(site, "etcd"))
     assert etcd["listen-client-urls"] == f"https://{POD_IP}:2379"
     assert etcd["listen-peer-urls"] == f"https://{POD_IP}:2380"
     for command in (
-        flags.apiserver(site, "etcd", 400, ()),
-        flags.controller_manager(site),
-        flags.scheduler(site, Path("scheduler.yaml")),
+        commands.api(site, "etcd", 400, ()),
+        commands.controllers(site),
+        commands.scheduling(site, commands.scheduling_settings(Path("scheduler.yaml"))),
     ):
         assert arguments(command)["bind-address"] == POD_IP
-    assert arguments(flags.kwok(site, 0))["server-address"] == f"{POD_IP}:10247"
+    assert arguments(commands.kubelets(site, 0))["server-address"] == f"{POD_IP}:10247"
 
 
-def test_an_apiserver_that_allows_everything_lets_nobody_in_without_a_certificate(site: flags.Site) -> None:
-    apiserver = arguments(flags.apiserver(site, "etcd", 400, ()))
+def test_an_apiserver_that_allows_everything_lets_nobody_in_without_a_certificate(site: Site) -> None:
+    apiserver = arguments(commands.api(site, "etcd", 400, ()))
     assert apiserver["authorization-mode"] == "AlwaysAllow"
     assert apiserver["anonymous-auth"] == "false"
     assert apiserver["client-ca-file"] == str(site.pki.ca)
 
 
-def test_what_evictions_and_lost_nodes_need_stays_on(site: flags.Site) -> None:
-    controllers = arguments(flags.controller_manager(site))["controllers"].split(",")
+def test_what_evictions_and_lost_nodes_need_stays_on(site: Site) -> None:
+    controllers = arguments(commands.controllers(site))["controllers"].split(",")
     assert {"disruption-controller", "pod-garbage-collector-controller"} <= set(controllers)
-    assert "policy" not in arguments(flags.apiserver(site, "etcd", 400, ()))["runtime-config"]
+    assert "policy" not in arguments(commands.api(site, "etcd", 400, ()))["runtime-config"]
 
 
-def test_extra_flags_come_last_so_that_they_win(site: flags.Site) -> None:
-    assert flags.apiserver(site, "etcd", 400, ("--v=4",)).argv[-1] == "--v=4"
+def test_extra_flags_come_last_so_that_they_win(site: Site) -> None:
+    assert commands.api(site, "etcd", 400, ("--v=4",)).arguments[-1] == "--v=4"
 
 
-def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: flags.Site) -> None:
-    configuration = flags.scheduler_configuration(site)
+def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: Site) -> None:
+    configuration = scheduler_configuration(site)
     (profile,) = configuration["profiles"]
     strategy = profile["pluginConfig"][0]["args"]["scoringStrategy"]
     assert strategy["type"] == "MostAllocated"
@@ -79,24 +85,24 @@ def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: flags.Site
     assert not any("Backoff" in key for key in configuration)
 
 
-def test_a_capped_back_off_is_a_knob(site: flags.Site) -> None:
-    configuration = flags.scheduler_configuration(site, pod_max_backoff_seconds=2)
+def test_a_capped_back_off_is_a_knob(site: Site) -> None:
+    configuration = scheduler_configuration(site, pod_max_backoff_seconds=2)
     assert configuration["podInitialBackoffSeconds"] == 1
     assert configuration["podMaxBackoffSeconds"] == 2
 
 
-def test_kine_listens_on_a_file_that_the_apiserver_dials(site: flags.Site) -> None:
-    (site.shared_dir / "kine").touch(mode=0o755)
-    listens = arguments(flags.storage(site, "kine"))["listen-address"]
-    apiserver = arguments(flags.apiserver(site, "kine", 400, ()))
-    assert listens == f"unix://{site.shared_dir}/kine.sock"
+def test_kine_listens_on_a_file_that_the_apiserver_dials(site: Site) -> None:
+    (site.directory / "kine").touch(mode=0o755)
+    listens = arguments(commands.storage(site, "kine"))["listen-address"]
+    apiserver = arguments(commands.api(site, "kine", 400, ()))
+    assert listens == f"unix://{site.directory}/kine.sock"
     assert apiserver["etcd-servers"] == listens
     assert "etcd-cafile" not in apiserver
 
 
-def test_kine_without_its_binary_is_refused_with_the_way_out(site: flags.Site) -> None:
+def test_kine_without_its_binary_is_refused_with_the_way_out(site: Site) -> None:
     with pytest.raises(ScaletestError, match="kine is not on PATH") as refusal:
-        flags.storage(site, "kine")
+        commands.command(commands.storage(site, "kine"))
     assert "set the substrate's cluster.storage to etcd" in refusal.value.hint
 
 
@@ -109,11 +115,11 @@ def test_a_missing_binary_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALETEST_TOOLS", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ScaletestError, match="etcd is not on PATH"):
-        flags.tool("etcd")
+        commands.tool("etcd")
 
 
 def test_kwok_has_a_stage_for_ready_nodes_running_pods_and_pods_that_leave() -> None:
-    documents = list(yaml.safe_load_all(flags.KWOK_CONFIG.read_text()))
+    documents = list(yaml.safe_load_all(commands.KWOK_CONFIG.read_text()))
     stages = {document["metadata"]["name"]: document["spec"] for document in documents if document["kind"] == "Stage"}
     assert {name: stage["resourceRef"]["kind"] for name, stage in stages.items()} == {
         "node-ready": "Node",
@@ -158,7 +164,7 @@ def test_cluster_n_belongs_to_shard_n_modulo_the_number_of_shards() -> None:
 
 def make_pki(directory: Path, pod_ip: str = POD_IP) -> Pki:
     pki = Pki(directory / "certs", directory / "admin.kubeconfig")
-    ensure_pki(pki, pod_ip, flags.api_url(pod_ip))
+    ensure_pki(Site(pod_ip, directory, pki))
     return pki
 
 

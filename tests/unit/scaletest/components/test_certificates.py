@@ -6,11 +6,11 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from bigfleet.kube import KubeConfig
-from scaletest.cluster.control_plane import commands as kwok_cluster
 from scaletest.cluster.control_plane.issuing import ensure_pki
-from scaletest.cluster.control_plane.pki import Pki
+from scaletest.components.component import Site
+from scaletest.components.pki import Pki
 from scaletest.host.addresses import Network
-from scaletest.host.credentials import issue_credentials
+from scaletest.host.credentials import make_site
 from tests.golden.rendering import compare_with_stored
 
 
@@ -53,10 +53,10 @@ def listing(root: Path) -> str:
 
 
 def test_the_embedded_host_has_the_certificates_that_were_stored(tmp_path: Path) -> None:
-    issue_credentials(tmp_path / "pki", Network(99), tmp_path / "kubeconfig")
+    make_site(tmp_path, Network(99))
     compare_with_stored("commands/embedded-host-certificates.txt", listing(tmp_path))
 
 
 def test_a_kwok_cluster_has_the_certificates_that_were_stored(tmp_path: Path) -> None:
-    ensure_pki(Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"), "127.9.8.7", kwok_cluster.api_url("127.9.8.7"))
+    ensure_pki(Site("127.9.8.7", tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig")))
     compare_with_stored("commands/kwok-cluster-certificates.txt", listing(tmp_path))

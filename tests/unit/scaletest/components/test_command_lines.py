@@ -1,26 +1,30 @@
 """The command lines of both control planes, flag by flag: `make golden` stores a wanted change."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
 from scaletest.cluster.control_plane import commands as kwok_cluster
-from scaletest.cluster.control_plane.pki import Pki
+from scaletest.components import scheduler
+from scaletest.components.component import Site
+from scaletest.components.pki import Pki
 from scaletest.host import commands as embedded
 from scaletest.host.addresses import Network
-from scaletest.host.credentials import issue_credentials
+from scaletest.supervise.command import Command
 from tests.golden.rendering import compare_with_stored
 
 TOOLS = ("etcd", "kine", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 
 
-def told(name: str, arguments: Iterable[str], env: Mapping[str, str] | None = None, nice: int = 0) -> str:
+def told(command: Command) -> str:
     """One process as text. Flags are sorted and `--flag` is `--flag=true`: to the programs both are the same."""
+    binary, *arguments = command.argv
     flags = sorted(argument if "=" in argument else f"{argument}=true" for argument in arguments)
-    around = [f"{key}={value}" for key, value in sorted((env or {}).items())] + ([f"nice {nice}"] if nice else [])
-    return "\n  ".join([" ".join([*around, name]), *flags])
+    around = [f"{key}={value}" for key, value in sorted(command.env.items())]
+    lowered = [f"nice {command.nice}"] if command.nice else []
+    return "\n  ".join([" ".join([*around, *lowered, binary]), *flags])
 
 
 def in_place(lines: Sequence[str], directory: Path) -> str:
@@ -28,15 +32,14 @@ def in_place(lines: Sequence[str], directory: Path) -> str:
 
 
 def test_the_embedded_host_starts_what_was_stored(tmp_path: Path) -> None:
-    made = issue_credentials(tmp_path / "pki", Network(99), tmp_path / "kubeconfig")
-    tools = tmp_path / "tools"
-    lines = [
-        embedded.etcd(made, tools, tmp_path / "etcd"),
-        embedded.apiserver(made, tools),
-        embedded.controller_manager(made, tools),
-        embedded.scheduler(made, tools),
+    site = Site("127.99.0.1", tmp_path, Pki(tmp_path / "pki", tmp_path / "kubeconfig"))
+    components = [
+        embedded.storage(site),
+        embedded.api(site, Network(99)),
+        embedded.controllers(site),
+        embedded.scheduling(site),
     ]
-    shown = [told(binary, arguments) for binary, *arguments in lines]
+    shown = [told(component.command(str(tmp_path / "tools" / component.name))) for component in components]
     compare_with_stored("commands/embedded-host.txt", in_place(shown, tmp_path))
 
 
@@ -45,16 +48,17 @@ def test_a_kwok_cluster_starts_what_was_stored(storage: str, tmp_path: Path, mon
     for name in TOOLS:
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("SCALETEST_TOOLS", str(tmp_path))
-    site = kwok_cluster.Site("127.9.8.7", tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"))
-    commands = [
+    site = Site("127.9.8.7", tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"))
+    packing = kwok_cluster.scheduling_settings(tmp_path / "scheduler.yaml", pod_max_backoff_seconds=2)
+    components = [
         kwok_cluster.storage(site, storage),
-        kwok_cluster.apiserver(site, storage, 900, ("--v=4",)),
-        kwok_cluster.kwok(site, 40),
-        kwok_cluster.controller_manager(site),
-        kwok_cluster.scheduler(site, tmp_path / "scheduler.yaml"),
+        kwok_cluster.api(site, storage, 900, ("--v=4",)),
+        kwok_cluster.kubelets(site, 40),
+        kwok_cluster.controllers(site),
+        kwok_cluster.scheduling(site, packing),
     ]
-    shown = [told(command.argv[0], command.argv[1:], command.env, command.nice) for command in commands]
-    configuration = yaml.safe_dump(kwok_cluster.scheduler_configuration(site, pod_max_backoff_seconds=2))
+    shown = [told(kwok_cluster.command(component)) for component in components]
+    configuration = yaml.safe_dump(scheduler.configuration(site, packing))
     stages = str(kwok_cluster.KWOK_CONFIG)
     shown = [line.replace(stages, "STAGES") for line in shown]
     compare_with_stored(f"commands/kwok-cluster-{storage}.txt", in_place([*shown, configuration.rstrip()], tmp_path))

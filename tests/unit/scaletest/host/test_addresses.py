@@ -4,8 +4,9 @@ import socket
 
 import pytest
 
+from scaletest.components import apiserver
 from scaletest.errors import HostError
-from scaletest.host.addresses import APISERVER_PORT, Network, PodAddresses, claim_network
+from scaletest.host.addresses import Network, PodAddresses, claim_network
 
 # Beyond the networks that hosts take, so a test never meets a real one.
 FIRST, SECOND = 251, 252
@@ -29,8 +30,8 @@ def test_no_network_left_is_an_error() -> None:
 
 def test_a_port_that_is_taken_everywhere_is_named() -> None:
     with (
-        socket.create_server((f"127.{FIRST}.0.1", APISERVER_PORT)),
-        pytest.raises(HostError, match=f"port {APISERVER_PORT} is taken") as refused,
+        socket.create_server((f"127.{FIRST}.0.1", apiserver.PORT)),
+        pytest.raises(HostError, match=f"port {apiserver.PORT} is taken") as refused,
     ):
         claim_network([FIRST])
     assert "0.0.0.0:6443" in refused.value.hint

@@ -1,4 +1,4 @@
-"""Where the certificates of one KWOK cluster are: a CA for the API, another for etcd, kubeconfigs for every client."""
+"""Where the certificates of one control plane are: a CA for the API, another for etcd, kubeconfigs for every client."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,18 +6,13 @@ from pathlib import Path
 from bigfleet.kube import KubeConfig
 from bigfleet.security.files import KeyFiles
 
-# The programs that serve TLS on the pod's address; and those that dial the API, with their user names.
-SERVERS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-CLIENTS = {
-    "kube-controller-manager": "system:kube-controller-manager",
-    "kube-scheduler": "system:kube-scheduler",
-    "kwok": "kwok",
-}
+ETCD = "etcd"
+ETCD_CLIENT = "etcd-client"
 
 
 @dataclass(frozen=True)
 class Pki:
-    """Where the files of a cluster's PKI are."""
+    """The files of a control plane's PKI, by the names of the programs that hold them."""
 
     directory: Path
     admin_kubeconfig: Path
@@ -45,7 +40,7 @@ class Pki:
 
     def etcd_client(self, server: str) -> KubeConfig:
         """How to reach etcd's HTTP endpoints; it trusts another CA than the API does."""
-        files = self.files("etcd-client")
+        files = self.files(ETCD_CLIENT)
         return KubeConfig(
             server=server,
             ca_pem=self.etcd_ca.read_bytes(),

@@ -1,0 +1,45 @@
+"""etcd: one member that is its whole cluster, for data that does not outlive its directory."""
+
+from dataclasses import dataclass
+
+from scaletest.components.component import Component, Site, rendered
+from scaletest.components.pki import ETCD
+
+CLIENT_PORT = 2379
+PEER_PORT = 2380
+
+
+@dataclass(frozen=True)
+class EtcdSettings:
+    """What the harness's etcds do not have in common. Those of BigFleet's coordinators are BigFleet's to start."""
+
+    member_name: str
+    # How large the database may grow; None: etcd's own 2 GB.
+    quota_bytes: int | None = None
+    # Entries that are kept in memory for followers; None: etcd's own number.
+    catchup_entries: int | None = None
+
+
+def build(site: Site, settings: EtcdSettings) -> Component:
+    client_url, peer_url = site.url(CLIENT_PORT), site.url(PEER_PORT)
+    files = site.pki.files(ETCD)
+    tls = {"cert-file": files.certificate, "key-file": files.key, "trusted-ca-file": site.pki.etcd_ca}
+    flags = {
+        "name": settings.member_name,
+        "data-dir": site.directory / "etcd",
+        "listen-client-urls": client_url,
+        "advertise-client-urls": client_url,
+        "listen-peer-urls": peer_url,
+        "initial-advertise-peer-urls": peer_url,
+        "initial-cluster": f"{settings.member_name}={peer_url}",
+        "client-cert-auth": True,
+        "peer-client-cert-auth": True,
+        **tls,
+        **{f"peer-{flag}": value for flag, value in tls.items()},
+        # The data may outlive the process, never the directory: fsync would buy nothing.
+        "unsafe-no-fsync": True,
+        "quota-backend-bytes": settings.quota_bytes,
+        "snapshot-catchup-entries": settings.catchup_entries,
+        "log-level": "warn",
+    }
+    return Component(ETCD, rendered(flags), f"{client_url}/readyz", f"{client_url}/metrics")
