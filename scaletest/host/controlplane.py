@@ -20,8 +20,10 @@ from scaletest.errors import HostError
 from scaletest.host import commands
 from scaletest.host.addresses import Network
 from scaletest.host.markers import HOST_MARKER
+from scaletest.supervise.child import Child, logged
+from scaletest.supervise.children import ChildDied, Children, NotInTime
 from scaletest.supervise.command import Command
-from scaletest.supervise.spawner import Process, Spawner
+from scaletest.supervise.spawner import Spawner
 
 _POLL_SECONDS = 0.05
 _RESTART_SECONDS = 1.0
@@ -56,8 +58,11 @@ class ControlPlane:
         self._bin_dir = bin_dir
         self._admin = admin
         self._endpoints = Endpoints(site, http, seconds=_PROBE_SECONDS)
-        self._processes: dict[str, Process] = {}
-        self._guards: dict[str, asyncio.Task[None]] = {}
+        self._children = Children(stop_grace_seconds=_STOP_SECONDS, survive=self._mend)
+        self._running: dict[str, Child] = {}
+        # What came up once is started again when it dies.
+        self._kept: dict[str, Command] = {}
+        self._restarts: dict[str, asyncio.Task[None]] = {}
 
     async def start_api(self, deadline: float) -> None:
         """Bring up etcd and the apiserver. Raises HostError with the tail of the log of what did not come up."""
@@ -85,46 +90,61 @@ class ControlPlane:
         self, component: Component, deadline: float, ready: Callable[[], Awaitable[bool]] | None = None
     ) -> None:
         """Start it and wait until its health endpoint, or `ready`, says yes."""
-        ready = ready or partial(self._endpoints.healthy, component)
+        asked = ready or partial(self._endpoints.healthy, component)
         command = component.command(str(self._bin_dir / component.name))
+        name = command.name
+
+        async def is_up() -> bool:
+            if not await asked():
+                return False
+            self._kept[name] = command
+            return True
+
         loop = asyncio.get_running_loop()
         began = loop.time()
-        process = self._spawn(command)
-        while not await ready():
-            if not process.running:
-                raise self._failure(command.name, f"exited with code {await process.wait()} while starting")
-            if loop.time() > deadline:
-                raise self._failure(command.name, f"did not become ready within {loop.time() - began:.0f} s")
-            await asyncio.sleep(_POLL_SECONDS)
-        self._guards[command.name] = asyncio.create_task(self._keep_alive(command))
-        log.info("component ready", component=command.name, seconds=round(loop.time() - began, 2))
+        self._start(command)
+        try:
+            await self._children.until(is_up, f"{name} ready", deadline - began, _POLL_SECONDS)
+        except ChildDied as death:
+            raise self._failure(death.name, f"exited with code {death.status} while starting") from None
+        except NotInTime:
+            raise self._failure(name, f"did not become ready within {loop.time() - began:.0f} s") from None
+        log.info("component ready", component=name, seconds=round(loop.time() - began, 2))
 
-    def _spawn(self, command: Command) -> Process:
-        env = {**self._env, **command.env}
-        with self._log_of(command.name).open("ab") as output:
+    def _start(self, command: Command) -> None:
+        path, env = self._log_of(command.name), {**self._env, **command.env}
+        with path.open("ab") as output:
             try:
                 process = self._spawner.spawn(command.argv, env=env, cwd=self._site.directory, output=output)
             except OSError as error:
                 hint = f"is there a working {command.argv[0]}?"
                 raise HostError(f"cannot start {command.name}: {error}", hint=hint) from error
-        self._processes[command.name] = process
-        return process
+        self._running[command.name] = self._children.watch(logged(command.name, process, path))
 
-    async def _keep_alive(self, command: Command) -> None:
-        while True:
-            code = await self._processes[command.name].wait()
-            log.error("component died, restarting it", component=command.name, exit_code=code)
-            await asyncio.sleep(_RESTART_SECONDS)
-            self._spawn(command)
+    def _mend(self, dead: Child) -> bool:
+        """Whether the control plane goes on: its pods outlive a component, a KWOK cluster's container does not."""
+        command = self._kept.get(dead.name)
+        if command is None:
+            return False
+        log.error("component died, restarting it", component=dead.name, exit_code=dead.ended.result())
+        del self._running[dead.name]
+        self._restarts[dead.name] = asyncio.create_task(self._start_again(command))
+        return True
+
+    async def _start_again(self, command: Command) -> None:
+        await asyncio.sleep(_RESTART_SECONDS)
+        self._start(command)
 
     async def _stop(self, name: str) -> None:
-        guard = self._guards.pop(name, None)
-        if guard:
-            guard.cancel()
-            await asyncio.gather(guard, return_exceptions=True)
-        process = self._processes.pop(name, None)
-        if process:
-            await process.stop(_STOP_SECONDS)
+        """One at a time: the pods end between the controllers and the API, so the group cannot end as one."""
+        self._kept.pop(name, None)
+        restart = self._restarts.pop(name, None)
+        if restart:
+            restart.cancel()
+            await asyncio.gather(restart, return_exceptions=True)
+        child = self._running.pop(name, None)
+        if child:
+            await self._children.retire(child)
 
     def _failure(self, name: str, what: str) -> HostError:
         tail = "\n".join(last_lines(self._log_of(name))[-_LOG_TAIL_LINES:])

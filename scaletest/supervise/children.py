@@ -1,29 +1,24 @@
 """Processes that live and die together: started in order, watched, stopped in reverse order."""
 
 import asyncio
-import contextlib
 import os
-import signal
 import sys
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, NoReturn, Protocol, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
-from bigfleet.process import childprocess
 from bigfleet.process.parentdeath import die_with
 from bigfleet.process.racing import first_of
 from scaletest.errors import ScaletestError
+from scaletest.supervise.child import Child, piped
 from scaletest.supervise.command import Command
 from scaletest.supervise.forks import Fork
-from scaletest.supervise.polling import poll
+from scaletest.supervise.polling import POLL_SECONDS, poll
 
 T = TypeVar("T")
 
-TAIL_LINES = 40
 # Five processes, stopped one after the other, stay inside the pod's grace of 20 s.
 STOP_GRACE_SECONDS = 3.0
-_CHUNK_BYTES = 64 * 1024
 _DEATH_NOTICE_SECONDS = 0.5
 
 
@@ -50,62 +45,8 @@ def write_to_stdout(line: str) -> None:
     sys.stdout.flush()
 
 
-class Running(Protocol):
-    """A process that was started: a subprocess of asyncio, or a Fork."""
-
-    @property
-    def pid(self) -> int: ...
-
-    async def wait(self) -> int: ...
-
-    def send_signal(self, number: int, /) -> None: ...
-
-
-class Child:
-    """A running process whose output goes to ours, line by line, behind `name | `."""
-
-    def __init__(self, name: str, process: Running, output: asyncio.StreamReader, write: Callable[[str], None]) -> None:
-        self.name = name
-        self.process = process
-        self._output = output
-        self._write = write
-        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
-        self.ended = asyncio.ensure_future(self._follow())
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    @property
-    def tail(self) -> tuple[str, ...]:
-        return tuple(self._tail)
-
-    async def stop(self, grace_seconds: float) -> None:
-        """SIGTERM, then SIGKILL when the grace is over."""
-        await childprocess.stop(self.process.send_signal, lambda: asyncio.shield(self.ended), grace_seconds)
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGKILL)
-
-    async def _follow(self) -> int:
-        pending = b""
-        while chunk := await self._output.read(_CHUNK_BYTES):
-            *lines, pending = (pending + chunk).split(b"\n")
-            for line in lines:
-                self._take(line)
-        if pending:
-            self._take(pending)
-        return await self.process.wait()
-
-    def _take(self, line: bytes) -> None:
-        text = line.decode(errors="replace").rstrip("\r")
-        self._tail.append(text)
-        self._write(f"{self.name} | {text}")
-
-
 class Children:
-    """A group of processes. On leaving the context all are stopped, the last one started first.
+    """A group of processes. On leaving the context all are stopped, the last one started first; `retire` stops one.
 
     `survive` is asked about every process that dies by itself: whether the group goes on without it.
     """
@@ -142,6 +83,7 @@ class Children:
         return iter(self._children)
 
     async def start(self, command: Command) -> Child:
+        """Start it by asyncio, which reaps it: a container's supervisor has no orphans to reap, as hostd has."""
         supervisor = os.getpid()
 
         def before_exec() -> None:
@@ -158,13 +100,14 @@ class Children:
         )
         if process.stdout is None:
             raise RuntimeError("a child is started with its output piped")
-        return self._take_in(Child(command.name, process, process.stdout, self._write))
+        return self.watch(piped(command.name, process, process.stdout, self._write))
 
     async def adopt(self, fork: Fork) -> Child:
         """Watch over a process that was forked before there was a group."""
-        return self._take_in(Child(fork.name, fork, await fork.output(), self._write))
+        return self.watch(piped(fork.name, fork, await fork.output(), self._write))
 
-    def _take_in(self, child: Child) -> Child:
+    def watch(self, child: Child) -> Child:
+        """Have it in the group from now on, however it was started."""
         self._children.append(child)
         child.ended.add_done_callback(lambda _: self._note_death(child))
         return child
@@ -206,6 +149,12 @@ class Children:
         except TimeoutError:
             raise NotInTime(what, seconds) from None
 
-    async def until(self, probe: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
+    async def until(
+        self,
+        probe: Callable[[], Awaitable[bool]],
+        what: str,
+        seconds: float,
+        every_seconds: float = POLL_SECONDS,
+    ) -> None:
         """Ask `probe` until it says yes."""
-        await self.within(seconds, what, poll(probe))
+        await self.within(seconds, what, poll(probe, every_seconds))

@@ -22,6 +22,7 @@ import uvloop  # noqa: F401, `daemon.run` needs it: imported here, it is shared
 from bigfleet.process import daemon
 from bigfleet.process.parentdeath import die_with
 from scaletest.supervise.allocator import be_frugal, give_back
+from scaletest.supervise.reaped import Reaped
 
 Main = Callable[[], Coroutine[Any, Any, None]]
 
@@ -29,15 +30,14 @@ _GO = b"g"
 _COMM_CHARACTERS = 15
 
 
-class Fork:
+class Fork(Reaped):
     """A copy of this process that waits for `go`, then runs its own main; its output is ours to read."""
 
     def __init__(self, name: str, pid: int, go_fd: int, output_fd: int) -> None:
+        super().__init__(pid)
         self.name = name
-        self.pid = pid
         self._go_fd = go_fd
         self._output_fd = output_fd
-        self._ended: asyncio.Future[int] | None = None
         # Copies that wait to take its place when it dies: by then the supervisor can no longer fork.
         self.spares: list[Fork] = []
 
@@ -54,28 +54,22 @@ class Fork:
         return reader
 
     async def wait(self) -> int:
-        """The exit code; a signal's number below zero."""
-        if self._ended is None:
-            self._ended = _watch(self.pid)
-        return await asyncio.shield(self._ended)
+        """Reaped one by one, by descriptor: the event loop reaps its own children, and must find them."""
+        if self._exit is None:
+            self._reap_at_its_end()
+        return await super().wait()
 
-    def send_signal(self, number: int) -> None:
-        if self._ended is None or not self._ended.done():
-            os.kill(self.pid, number)
+    def _reap_at_its_end(self) -> None:
+        loop = asyncio.get_running_loop()
+        watch_fd = os.pidfd_open(self.pid)
+        self._ending()
 
+        def reap() -> None:
+            loop.remove_reader(watch_fd)
+            os.close(watch_fd)
+            self.exited(os.waitpid(self.pid, 0)[1])
 
-def _watch(pid: int) -> "asyncio.Future[int]":
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[int] = loop.create_future()
-    watch_fd = os.pidfd_open(pid)
-
-    def reap() -> None:
-        loop.remove_reader(watch_fd)
-        os.close(watch_fd)
-        ended.set_result(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
-    loop.add_reader(watch_fd, reap)
-    return ended
+        loop.add_reader(watch_fd, reap)
 
 
 def fork_all(mains: Mapping[str, Main], spares: Mapping[str, int] = MappingProxyType({})) -> dict[str, Fork]:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-_POLL_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
-async def poll(probe: Callable[[], Awaitable[bool]]) -> None:
+async def poll(probe: Callable[[], Awaitable[bool]], every_seconds: float = POLL_SECONDS) -> None:
     """Ask `probe` until it says yes. Give it a deadline."""
     while True:
         if await probe():
             return
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(every_seconds)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from scaletest.supervise.children import Child, Children
+from scaletest.supervise.child import Child
+from scaletest.supervise.children import Children
 from scaletest.supervise.forks import Fork
 
 log = structlog.get_logger(__name__)

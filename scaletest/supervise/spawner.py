@@ -1,7 +1,6 @@
 """Processes that die with their parent, end by process group and are reaped in one place."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -12,38 +11,20 @@ from typing import IO
 
 from bigfleet.process import childprocess
 from bigfleet.process.parentdeath import die_with, prctl
+from scaletest.supervise.reaped import Reaped
 
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class Process:
-    """A child in a session and process group of its own."""
+class Process(Reaped):
+    """A child in a session and process group of its own; signals go to the whole group."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    @property
-    def running(self) -> bool:
-        return not self._exit.done()
-
-    async def wait(self) -> int:
-        """The exit code; a signal's number, negated, if one ended it."""
-        return await asyncio.shield(self._exit)
-
-    def signal(self, number: int) -> None:
-        """Signal the whole group. Nothing happens once the process has been reaped: its number may be another's."""
-        if self.running:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, number)
+    def _kill(self, number: int) -> None:
+        os.killpg(self.pid, number)
 
     async def stop(self, grace_seconds: float) -> int:
         """SIGTERM, then SIGKILL when the grace is over."""
-        return await childprocess.stop(self.signal, self.wait, grace_seconds)
-
-    def exited(self, code: int) -> None:
-        if self.running:
-            self._exit.set_result(code)
+        return await childprocess.stop(self.send_signal, self.wait, grace_seconds)
 
 
 class Spawner:
@@ -100,4 +81,4 @@ class Spawner:
                 return
             process = self._children.pop(pid, None)
             if process:
-                process.exited(os.waitstatus_to_exitcode(status))
+                process.exited(status)

@@ -23,7 +23,8 @@ from scaletest.components.component import Component, Site
 from scaletest.components.endpoints import Endpoints
 from scaletest.components.pki import Pki
 from scaletest.supervise.allocator import be_frugal, give_back
-from scaletest.supervise.children import Child, Children
+from scaletest.supervise.child import Child
+from scaletest.supervise.children import Children
 from scaletest.supervise.forks import in_a_copy
 from scaletest.supervise.polling import poll
 

@@ -103,7 +103,7 @@ class Container:
         if self._hooking:
             self._hooking.cancel()
         if self._process:
-            self._process.signal(signal.SIGKILL)
+            self._process.send_signal(signal.SIGKILL)
 
     def try_again(self) -> None:
         """Something that the container may have waited for has changed."""
@@ -278,7 +278,7 @@ class Container:
 def _signal(process: Process, number: int) -> None:
     """Ask the container's first process alone, as on any node; what it started is its own affair. Kill them all."""
     if number == signal.SIGKILL:
-        process.signal(number)
+        process.send_signal(number)
     elif process.running:
         os.kill(process.pid, number)
 

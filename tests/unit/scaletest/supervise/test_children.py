@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.supervise.children import Child, ChildDied, Children, NotInTime
+from scaletest.supervise.child import Child, logged
+from scaletest.supervise.children import ChildDied, Children, NotInTime
 from scaletest.supervise.command import Command
 from scaletest.supervise.polling import poll
+from scaletest.supervise.spawner import Spawner
 
 STAYS = "echo up; exec sleep 60"
 
@@ -178,3 +180,39 @@ async def test_a_group_may_survive_a_death_and_is_not_asked_about_those_that_it_
         with pytest.raises(ChildDied, match="victim exited with code 3"):
             await children.until_death()
     assert asked == ["expendable", "victim"]
+
+
+async def test_a_group_watches_what_a_spawner_started_and_reads_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with contextlib.closing(Spawner()) as spawner, path.open("ab") as output:
+        async with Children() as children:
+            script = ["/bin/sh", "-c", "echo last words; exit 3"]
+            process = spawner.spawn(script, env=os.environ, cwd=tmp_path, output=output)
+            child = children.watch(logged("victim", process, path))
+            with pytest.raises(ChildDied, match=r"victim exited with code 3; its last lines:\n  last words"):
+                await children.until_death()
+    assert child.tail == ("last words",)
+
+
+async def test_a_group_that_survives_a_death_can_start_the_same_again(tmp_path: Path) -> None:
+    lives: asyncio.Queue[Child] = asyncio.Queue()
+    path = tmp_path / "log"
+
+    with contextlib.closing(Spawner()) as spawner, path.open("ab") as output:
+
+        def live() -> None:
+            process = spawner.spawn(["/bin/sleep", "60"], env=os.environ, cwd=tmp_path, output=output)
+            lives.put_nowait(children.watch(logged("phoenix", process, path)))
+
+        def rise_again(dead: Child) -> bool:
+            live()
+            return dead.name == "phoenix"
+
+        async with Children(survive=rise_again) as children:
+            live()
+            first = await lives.get()
+            first.kill()
+            second = await children.during(lives.get())
+            assert [child.pid for child in children] == [second.pid]
+            assert not is_alive(first.pid)
+    assert not is_alive(second.pid)
