@@ -4,7 +4,6 @@ import aiohttp
 
 from scaletest.components import etcd
 from scaletest.components.component import Component, Site
-from scaletest.components.pki import ETCD
 
 
 class Endpoints:
@@ -32,7 +31,7 @@ class Endpoints:
         return await self._read(component, component.metrics_url)
 
     async def _read(self, component: Component, url: str) -> str:
-        context = self._etcd if component.name == ETCD else self._admin
+        context = self._etcd if component.name == etcd.NAME else self._admin
         tls = context or True
         async with self._http.get(url, ssl=tls, timeout=self._timeout, raise_for_status=True) as response:
             return await response.text()

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from scaletest.components.component import Component, Site, rendered
-from scaletest.components.pki import ETCD
 
+NAME = "etcd"
 CLIENT_PORT = 2379
 PEER_PORT = 2380
 
@@ -22,7 +22,7 @@ class EtcdSettings:
 
 def build(site: Site, settings: EtcdSettings) -> Component:
     client_url, peer_url = site.url(CLIENT_PORT), site.url(PEER_PORT)
-    files = site.pki.files(ETCD)
+    files = site.pki.files(NAME)
     tls = {"cert-file": files.certificate, "key-file": files.key, "trusted-ca-file": site.pki.etcd_ca}
     flags = {
         "name": settings.member_name,
@@ -42,4 +42,4 @@ def build(site: Site, settings: EtcdSettings) -> Component:
         "snapshot-catchup-entries": settings.catchup_entries,
         "log-level": "warn",
     }
-    return Component(ETCD, rendered(flags), f"{client_url}/readyz", f"{client_url}/metrics")
+    return Component(NAME, rendered(flags), f"{client_url}/readyz", f"{client_url}/metrics")

@@ -8,9 +8,9 @@ from pathlib import Path
 from bigfleet.kube import KubeConfig
 from bigfleet.process.files import write_file
 from bigfleet.security.certificates import CertificateAuthority, Subject, service_account_key_pem
-from scaletest.components import apiserver, controller_manager, scheduler
+from scaletest.components import apiserver, controller_manager, etcd, scheduler
 from scaletest.components.component import Site
-from scaletest.components.pki import ETCD, ETCD_CLIENT
+from scaletest.components.pki import ETCD_CLIENT
 
 _SERVERS = (apiserver.NAME, controller_manager.NAME, scheduler.NAME)
 _CLIENTS = {name: Subject(f"system:{name}") for name in (controller_manager.NAME, scheduler.NAME)}
@@ -52,7 +52,7 @@ def issue(site: Site, identities: Identities) -> None:
         pki.files(name).write(ca.issue(server(name)))
     for name, subject in identities.pairs.items():
         pki.files(name).write(ca.issue(subject))
-    pki.files(ETCD).write(etcd_ca.issue(server(ETCD)))
+    pki.files(etcd.NAME).write(etcd_ca.issue(server(etcd.NAME)))
     pki.files(ETCD_CLIENT).write(etcd_ca.issue(Subject(ETCD_CLIENT)))
 
     def write_kubeconfig(path: Path, user: Subject) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from bigfleet.kube import KubeConfig
 from bigfleet.security.files import KeyFiles
 
-ETCD = "etcd"
 ETCD_CLIENT = "etcd-client"
 
 

@@ -12,10 +12,9 @@ import structlog
 from bigfleet.kube import KubeClient, KubeError
 from bigfleet.kube.resources import SERVICE_ACCOUNTS
 from bigfleet.process.childprocess import last_lines
-from scaletest.components import apiserver, controller_manager, scheduler
+from scaletest.components import apiserver, controller_manager, etcd, scheduler
 from scaletest.components.component import Component, Site
 from scaletest.components.endpoints import Endpoints
-from scaletest.components.pki import ETCD
 from scaletest.errors import HostError
 from scaletest.host import commands
 from scaletest.host.addresses import Network
@@ -84,7 +83,7 @@ class ControlPlane:
     async def stop(self) -> None:
         await self.stop_controllers()
         await self._stop(apiserver.NAME)
-        await self._stop(ETCD)
+        await self._stop(etcd.NAME)
 
     async def _bring_up(
         self, component: Component, deadline: float, ready: Callable[[], Awaitable[bool]] | None = None

@@ -12,14 +12,15 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scaletest import toolchain
-from scaletest.components import apiserver, etcd
+from scaletest.components import apiserver, etcd, scheduler
 from scaletest.errors import HostError
 from scaletest.host.addresses import CLAIM_PORT, KUBELET_PORT
 from scaletest.host.embedded import EmbeddedHost
@@ -200,6 +201,28 @@ async def test_an_unprivileged_runner_that_is_killed_leaves_nothing(ordinary_use
         assert owners == {ordinary_user.uid}
         runner.kill()
     await assert_nothing_is_left(said["id"], ordinary_user.home / "host", said["address"])
+
+
+async def test_components_that_die_are_started_again_and_work(host_tools: toolchain.Toolchain, tmp_path: Path) -> None:
+    async with EmbeddedHost.start(tmp_path / "host", host_tools.bin_dir) as host:
+        for name in (scheduler.NAME, etcd.NAME):
+            running = partial(processes_of, host.id, f"/{name}\0")
+            former = running()
+            os.kill(former[0], signal.SIGKILL)
+            await eventually(partial(is_replaced, running, former))
+        kubectl = Kubectl(host_tools.path("kubectl"), host.kubeconfig)
+        await eventually(partial(answers_ok, kubectl))
+        await kubectl.apply(STRAY)
+        await kubectl("wait", "pod/stray", "--for=condition=Ready")
+    await assert_nothing_is_left(host.id, host.dir, host.address)
+
+
+def is_replaced(running: Callable[[], list[int]], former: list[int]) -> bool:
+    return running() not in ([], former)
+
+
+async def answers_ok(kubectl: Kubectl) -> bool:
+    return await kubectl("get", "--raw=/readyz", check=False) == "ok"
 
 
 async def test_a_component_that_does_not_start_is_named_with_the_end_of_its_log(

@@ -11,13 +11,12 @@ from scaletest.components.component import Component, Site
 from scaletest.components.controller_manager import ControllerManagerSettings
 from scaletest.components.etcd import EtcdSettings
 from scaletest.components.kwok import KwokSettings
-from scaletest.components.pki import ETCD
 from scaletest.components.scheduler import SchedulerSettings
 from scaletest.errors import ScaletestError
 from scaletest.supervise.command import Command
 
 KWOK_CONFIG = Path(__file__).with_name("kwok_stages.yaml")
-STORAGES = (ETCD, kine.NAME)
+STORAGES = (etcd.NAME, kine.NAME)
 
 # Collect garbage when the heap has grown by half, not when it has doubled: 0.9 instead of 1.3 GB for a cluster of 2,500
 # Pods, for 8 % more CPU time (tests/bench/demand.py).

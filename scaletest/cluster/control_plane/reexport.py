@@ -12,10 +12,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from scaletest.cluster.control_plane.exposition import reduce_apiserver, reduce_etcd, reduce_scheduler
-from scaletest.components import apiserver, scheduler
+from scaletest.components import apiserver, etcd, scheduler
 from scaletest.components.component import Component
 from scaletest.components.endpoints import Endpoints
-from scaletest.components.pki import ETCD
 from scaletest.supervise.children import Children
 
 # A second scrape within this time gets the same answer: an apiserver's exposition is half a megabyte.
@@ -25,7 +24,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _REDUCE: dict[str, Callable[[str], list[Metric]]] = {
     scheduler.NAME: reduce_scheduler,
     apiserver.NAME: reduce_apiserver,
-    ETCD: reduce_etcd,
+    etcd.NAME: reduce_etcd,
 }
 
 log = structlog.get_logger(__name__)
