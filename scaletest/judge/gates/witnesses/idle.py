@@ -10,7 +10,7 @@ from scaletest.model.plan import Plan
 
 _ON_DEMAND = '{capacity_type="OnDemand"}'
 # A shard hears of a machine that has become idle in its next cycle, and gives it back in the first one after the hold:
-# two cycles of at most 10 s. Beside ten busy processes on two cores it took one second.
+# two cycles of at most 10 s. On two cores with a load of thirty it took one to five seconds.
 _LONGER_SECONDS = 20
 # The shard counts from when it has heard, later than the ledger; this much is for the time that an answer takes.
 _SHORTER_SECONDS = 2
