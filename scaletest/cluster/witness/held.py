@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import structlog
 
@@ -29,8 +30,9 @@ _FRESH_SECONDS = 75.0
 _DOUBLED_PODS, _DOUBLED_SHARE = 2, 0.1
 # A row and a need that differ in more of their fields have nothing to do with each other.
 _AKIN = 3
-# Rows for which more than a glance is spent: if all of them are wrong, some tell as much as all.
-_SEARCHES = 100
+# Rows for which more than a glance is spent, and for which their next of kin is looked for: if all of them are wrong,
+# some tell as much as all.
+_SEARCHES, _PAIRED = 200, 50
 # Differences that are shown in the log; beyond that they are only counted.
 _SHOWN = 10
 
@@ -101,10 +103,12 @@ def bounds_of(need: ExpectedNeed, living: Living) -> Bounds | None:
 def findings(expected: Iterable[Bounds], held: Iterable[HeldNeed], *, all_told: bool) -> Iterator[Finding]:
     """Everything that is wrong. A row that is not there is `missing` only if the shard has told all of its rows."""
     match = _Match(expected)
-    strangers = [row for row in held if not match.take(row)]
+    # First what is as it should be now, so that few gangs are left among which those are looked for that change.
+    unsettled = [row for row in held if not match.take(row)]
+    strangers = [row for row in unsettled if not match.take(row, lately=True)]
     absent = match.absent()
     for number, row in enumerate(strangers):
-        kin = _next_of_kin(row, absent) if number < _SEARCHES else None
+        kin = _next_of_kin(row, absent) if number < _PAIRED else None
         if kin is None:
             yield Finding(UNASKED, row.profile, row.group)
             continue
@@ -140,37 +144,38 @@ class _Match:
                 self._gangs.setdefault(name, []).append(bounds)
                 self._gangs_now.setdefault((name, _fixed(bounds.aggregate)), []).append(bounds)
 
-    def take(self, row: HeldNeed) -> bool:
-        """Whether the row is one that there may be."""
+    def take(self, row: HeldNeed, *, lately: bool = False) -> bool:
+        """Whether the row is one that there must be now, or, of gangs, may have been lately."""
         if row.group or row.profile.is_gang:
-            return bool(row.group) and self._take_gangs(row, row.aggregate, 1)
+            return bool(row.group) and self._take_gangs(row, row.aggregate, 1, lately)
         bounds = self._plain.get(row.profile)
         if bounds and (bounds.takes_unit(row.min_unit) or row.profile not in self._gangs):
             del self._plain[row.profile]
             self.plain.append((bounds, row))
             return True
         count = _times(row.aggregate, row.min_unit)
-        return bool(count) and self._take_gangs(row, row.min_unit, count)
+        return bool(count) and self._take_gangs(row, row.min_unit, count, lately)
 
     def absent(self) -> list[Bounds]:
         """The needs that are no row's."""
         gangs = (one for name, gangs in self._gangs.items() if name.is_gang for one in gangs)
         return [*self._plain.values(), *(one for one in gangs if one not in self._taken)]
 
-    def _take_gangs(self, row: HeldNeed, aggregate: Amounts, count: int) -> bool:
-        """Cross so many gangs off that are as large as this: those that are so now before those that may have been."""
-        found = self._among(self._gangs_now.get((row.profile, _fixed(aggregate)), ()), row)[:count]
-        if len(found) < count and self._searches < _SEARCHES:
+    def _take_gangs(self, row: HeldNeed, aggregate: Amounts, count: int, lately: bool) -> bool:
+        """Cross so many gangs off that are as large as this."""
+        key = (row.profile, _fixed(aggregate))
+        found = list(islice(self._free(self._gangs_now.get(key, ()), row), count))
+        if lately and len(found) < count and self._searches < _SEARCHES:
             self._searches += 1
-            others = self._among(self._gangs.get(row.profile, ()), row)
-            found += [one for one in others if one not in found and one.takes(aggregate)][: count - len(found)]
+            others = self._free(self._gangs.get(row.profile, ()), row)
+            found += islice((one for one in others if one not in found and one.takes(aggregate)), count - len(found))
         if len(found) < count:
             return False
         self._taken.update(found)
         return True
 
-    def _among(self, gangs: Iterable[Bounds], row: HeldNeed) -> list[Bounds]:
-        return [one for one in gangs if one not in self._taken and (not row.group or one.takes_unit(row.min_unit))]
+    def _free(self, gangs: Iterable[Bounds], row: HeldNeed) -> Iterator[Bounds]:
+        return (one for one in gangs if one not in self._taken and (not row.group or one.takes_unit(row.min_unit)))
 
 
 def _next_of_kin(row: HeldNeed, absent: Sequence[Bounds]) -> Bounds | None:

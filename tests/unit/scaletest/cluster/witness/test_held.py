@@ -138,6 +138,15 @@ def test_gangs_that_are_mixed_up_are_found_though_the_sums_are_right() -> None:
     assert found([*others, ours, twin, replace(ours, group="a-third")]) == ["unasked"]
 
 
+def test_gangs_that_change_are_told_from_many_that_do_not() -> None:
+    many = {f"gang-{n}": replace(GANG, name=f"gang-{n}", group=f"group-{n}", replicas=4 + n % 2) for n in range(400)}
+    rows = rows_of(many.values())
+    assert len(rows) == len(many) and found(rows, many) == []
+    fewer = [with_pods(row, 3) if number % 4 == 0 else row for number, row in enumerate(rows)]
+    assert found(fewer, many) == [], "in a hundred of them Pods are replaced"
+    assert found([*fewer[:-1], with_pods(fewer[-1], 30)], many) == ["group"]
+
+
 def test_gangs_that_fit_on_one_machine_may_be_held_as_plain_demand() -> None:
     twin = replace(GANG, name="trainer-2", group="trainer-2-group")
     workloads = {one.name: one for one in (WEB, GANG, twin)}
