@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
-from scaletest.judge.gates.suspects import NEVER_SENT
+from scaletest.judge.gates.suspects import NEVER_LISTED, NEVER_SENT
 from scaletest.judge.gates.witnesses.queries import LEDGER, NEXT_SCRAPE_SECONDS, OUTSIDE_SECONDS, WAITS_FOR_A_CORE
 
 # A cycle, in which the shard asks its provider, and one more; then its report, which may have to be sent again.
@@ -32,6 +32,7 @@ def report_gates() -> Iterator[Gate]:
         bound=OUTSIDE_SECONDS,
         unit="s",
         component="shard",
+        suspects=(NEVER_LISTED,),
         meaning="By its shards' last reports the coordinator knows more or fewer machines than there are.",
         claim="the reports that the coordinator keeps: machines by zone, and how many of all are free",
         witness="the provider's ledger and its own count; what the shards sent tells which side is wrong",

@@ -20,8 +20,8 @@ OF_THE_START = {**THERE_ARE, "free": 1335.0}
 class Told(Prometheus):
     """What the coordinator keeps and what the shard sent, beside the provider's own count, all of them constant."""
 
-    def __init__(self, kept: Mapping[str, float], sent: Mapping[str, float]) -> None:
-        self._kept, self._sent = kept, sent
+    def __init__(self, kept: Mapping[str, float], sent: Mapping[str, float], incomplete_lists: float = 0) -> None:
+        self._kept, self._sent, self._incomplete_lists = kept, sent, incomplete_lists
 
     def _of(self, query: str) -> Mapping[str, float]:
         if "bigfleet_provider_" in query:
@@ -31,6 +31,8 @@ class Told(Prometheus):
         return self._sent if "bigfleet_shard_reported" in query else {"": 1.0}
 
     async def samples(self, query: str, at: float | None = None) -> list[Sample]:
+        if "violations_total" in query:
+            return [Sample({}, self._incomplete_lists)]
         # What a claim may be off besides half a percent.
         return [Sample({"what": what}, 3.0) for what in self._of(query)]
 
@@ -54,6 +56,11 @@ async def test_the_one_that_first_says_something_else_is_to_blame(
     reading = await read_gate(Told(kept, sent), GATE, PLAN, soak_window(PLAN, 1000, 1150))
     assert reading.value is not None and not GATE.holds(reading.value)
     assert (reading.component or GATE.component) == component
+
+
+async def test_a_shard_cannot_report_machines_that_no_list_told_it_of() -> None:
+    told = Told(OF_THE_START, OF_THE_START, incomplete_lists=1)
+    assert (await read_gate(told, GATE, PLAN, soak_window(PLAN, 1000, 1150))).component == "provider"
 
 
 async def test_a_report_that_is_a_cycle_behind_is_no_finding() -> None:
