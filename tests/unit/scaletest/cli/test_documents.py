@@ -98,7 +98,7 @@ def test_profiles_shows_a_table_by_size(run) -> None:  # type: ignore[no-untyped
     title, *rows = out.splitlines()
     assert title.split() == ["name", "scale.machines", "Pods", "soak", "description"]
     smoke = next(row for row in rows if row.startswith("smoke "))
-    assert smoke.split()[1:4] == ["20", "80", "2m30s"]
+    assert smoke.split()[1:4] == ["20", "80", "2m40s"]
     assert smoke.index("The thread") == title.index("description")
     sizes = [int(row.split()[1].replace(",", "")) for row in rows]
     assert sizes == sorted(sizes)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.process import daemon
 from scaletest.cluster.load.metrics import LoadMetrics
-from scaletest.cluster.nodes.node_creator import _Metrics as NodeCreatorMetrics
+from scaletest.cluster.nodes.metrics import NodeCreatorMetrics as NodeCreatorMetrics
 from scaletest.cluster.ports import LOAD_DRIVER_PORT, NODE_CREATOR_PORT
 from scaletest.run.fleet import filling
 from scaletest.run.fleet.filling import Asked, Fill, await_fill, look_at_pods
