@@ -69,6 +69,11 @@ class LedgerFigures(Collector):
         self.losses = Counter(
             f"{_PREFIX}_losses_total", "Machines in service that were struck.", ["cluster"], registry=registry
         )
+        self.drains = Counter(
+            f"{_PREFIX}_drains_carried_out_total",
+            "Drains that the provider really began, whatever it told.",
+            registry=registry,
+        )
         self.replacement = Histogram(
             f"{_PREFIX}_replacement_seconds",
             "From a machine's strike until another machine's Node was Ready in its cluster, oldest loss first.",

@@ -141,6 +141,7 @@ class Ledger(Observer):
             self._end(machine.id)
 
     def draining(self, machine: MachineRecord) -> None:
+        self._figures.drains.inc()
         self._vanishing.explain(machine.id)
         binding = self.book.drain(machine.id)
         if binding and binding.joined:

@@ -11,6 +11,7 @@ from scaletest.judge.gates.suspects import (
     BLOB_USED_AGAIN,
     CALL_SECONDS,
     CALLED_AWAY,
+    DRAINS_NOTHING,
     LEFT_OUT_OF_LIST,
     NEVER_ANNOUNCED,
     NEVER_LISTED,
@@ -194,6 +195,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "A Node left its cluster although its machine was neither lost nor drained.",
         "machines in service have a Node",
         "the clusters' Nodes, and the provider's ledger",
+        DRAINS_NOTHING,
         CALLED_AWAY,
     )
     yield _violation(

@@ -116,6 +116,12 @@ async def test_a_node_vanishes_by_the_operator_unless_the_shard_called_its_machi
         assert await blamed(GATES[key], Metrics(**wrong)) == "shard"
 
 
+async def test_a_node_vanishes_by_the_provider_if_it_only_says_that_it_drains() -> None:
+    gate = GATES["nodesVanished"]
+    assert await blamed(gate, Metrics(drains_carried_out=0.0, removed_in_service_total=0.0, violations_total=3.0)) == "operator"
+    assert await blamed(gate, Metrics(drains_carried_out=2.0, violations_total=3.0)) == "provider"
+
+
 async def test_a_blob_is_wrong_by_the_operator_unless_it_was_asked_for_too_few() -> None:
     gate = GATES["blobsWrong"]
     assert await blamed(gate, Metrics(violations_total=4.0)) == "operator"
