@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 import structlog
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process import childprocess, daemon
 from bigfleet.process.files import held, write_file
 from bigfleet.process.parentdeath import dying_with_us
@@ -59,7 +60,7 @@ FLEET = {
 log = structlog.get_logger(__name__)
 
 
-class CannotStart(Exception):
+class CannotStart(BigFleetError):
     """Something that is needed is missing, or another process has it."""
 
     exit_code = 2
@@ -69,7 +70,7 @@ class CannotStart(Exception):
         self.hint = hint
 
 
-class PartEnded(Exception):
+class PartEnded(BigFleetError):
     """One of the parts is no more, so none is."""
 
     exit_code = 1

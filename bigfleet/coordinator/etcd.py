@@ -12,6 +12,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
+from bigfleet.errors import BigFleetError
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY
 
 _TIMEOUT = aiohttp.ClientTimeout(total=5)
@@ -26,7 +27,7 @@ Compare = Mapping[str, Any]
 Operation = Mapping[str, Any]
 
 
-class EtcdUnavailable(Exception):
+class EtcdUnavailable(BigFleetError):
     """The member did not answer, or has no quorum behind it."""
 
 

@@ -12,6 +12,7 @@ from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, KeyValue, Mem
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.store import LEADER_KEY, Claim, Store
 from bigfleet.coordinator.tenure import Tenure
+from bigfleet.errors import BigFleetError
 
 _POLL_SECONDS = 0.25
 # Without a leader no coordinator can write: look often.
@@ -22,7 +23,7 @@ _HUNG_MEMBER_SECONDS = 10.0
 log = structlog.get_logger(__name__)
 
 
-class CannotServe(Exception):
+class CannotServe(BigFleetError):
     """We cannot do our part any more: a new process may."""
 
     exit_code = 1

@@ -13,6 +13,7 @@ import structlog
 
 from bigfleet.coordinator import keeper
 from bigfleet.coordinator.etcd import SERVER_NAME, Member
+from bigfleet.errors import BigFleetError
 from bigfleet.process import childprocess, parentdeath
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY, IdentityFiles
 
@@ -27,7 +28,7 @@ _SILENT_TICKS = 10
 log = structlog.get_logger(__name__)
 
 
-class MemberDied(Exception):
+class MemberDied(BigFleetError):
     """The etcd member ended, and the coordinator ends with it."""
 
     exit_code = 1

@@ -21,6 +21,7 @@ from bigfleet.coordinator.reported import KeptReports
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
+from bigfleet.errors import BigFleetError
 from bigfleet.process import daemon
 from bigfleet.process.files import held
 from bigfleet.rpc.malformed import RefuseMalformed
@@ -35,7 +36,7 @@ _STOP_GRACE_SECONDS = 1.0
 log = structlog.get_logger(__name__)
 
 
-class CannotStart(Exception):
+class CannotStart(BigFleetError):
     """Something that a coordinator needs is not here."""
 
     exit_code = 2

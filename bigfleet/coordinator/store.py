@@ -30,6 +30,7 @@ from prometheus_client import Counter
 from bigfleet.coordinator import etcd
 from bigfleet.coordinator.etcd import Compare, EtcdClient, EtcdUnavailable, KeyValue, Operation, TxnResult
 from bigfleet.coordinator.ownership import Domain, Ownership
+from bigfleet.errors import BigFleetError
 
 PREFIX = "/bigfleet/"
 LEADER_KEY = f"{PREFIX}leader"
@@ -39,7 +40,7 @@ APPLY_OUTCOMES = ("success", "error", "fsm_error")
 _OPERATIONS_PER_TXN = 100
 
 
-class StoreError(Exception):
+class StoreError(BigFleetError):
     """A command that was not applied."""
 
 

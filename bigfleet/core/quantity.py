@@ -3,6 +3,8 @@
 import re
 from decimal import ROUND_UP, Context, Decimal
 
+from bigfleet.errors import BigFleetError
+
 _GRAMMAR = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,18})|([KMGTPE]i|[numkMGTPE]))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -12,7 +14,7 @@ _ARITHMETIC = Context(prec=80)
 _FAR_BEYOND_LARGEST = 40  # decimal digits
 
 
-class QuantityError(ValueError):
+class QuantityError(BigFleetError, ValueError):
     """Text that is not a Kubernetes quantity."""
 
 

@@ -6,11 +6,12 @@ CtlError              exit code 1
 
 import grpc
 
+from bigfleet.errors import BigFleetError
 from bigfleet.rpc.leaderclient import CoordinatorError, NoLeader, Unclear
 from bigfleet.rpc.reach import tls_hint
 
 
-class CtlError(Exception):
+class CtlError(BigFleetError):
     """For people to read; `hint` says what would help."""
 
     exit_code = 1

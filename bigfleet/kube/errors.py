@@ -12,8 +12,10 @@ KubeConfigError      a kubeconfig that cannot be used (a ValueError)
 
 import msgspec
 
+from bigfleet.errors import BigFleetError
 
-class KubeError(Exception):
+
+class KubeError(BigFleetError):
     """An error status from an apiserver, with its own words."""
 
     # When the server asked us to come back; None means that it did not.
@@ -53,7 +55,7 @@ class Unreachable(KubeError):
         super().__init__(0, "Unreachable", str(cause) or type(cause).__name__)
 
 
-class KubeConfigError(ValueError):
+class KubeConfigError(BigFleetError, ValueError):
     """A kubeconfig that is missing something, or asks for a way of logging in that we do not have."""
 
     exit_code = 2

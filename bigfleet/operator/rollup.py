@@ -16,6 +16,7 @@ from bigfleet.core import penalty
 from bigfleet.core.quantity import QuantityError, parse_milli
 from bigfleet.core.requirements import OPERATOR_NAMES, Operator, Profile, Requirement, Spread, WhenUnsatisfiable
 from bigfleet.core.vectors import Vector, format_vector
+from bigfleet.errors import BigFleetError
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 # (fingerprint, group): what adds up to one need.
@@ -24,7 +25,7 @@ RowKey = tuple[str, str]
 Amounts = tuple[tuple[str, int], ...]
 
 
-class UnsupportedRequest(ValueError):
+class UnsupportedRequest(BigFleetError, ValueError):
     """A CapacityRequest that cannot be said on the wire; names the field."""
 
 

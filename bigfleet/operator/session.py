@@ -21,6 +21,7 @@ from bigfleet.api.v1alpha1.shard_pb2 import (
     ShardMessage,
 )
 from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardStub
+from bigfleet.errors import BigFleetError
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import OperatorOptions
@@ -53,7 +54,7 @@ _ENDED_BY = {
 log = structlog.get_logger(__name__)
 
 
-class SessionEnded(Exception):
+class SessionEnded(BigFleetError):
     """The stream is over; says why, and with which code the shard ended it."""
 
     def __init__(self, reason: str, code: grpc.StatusCode = grpc.StatusCode.OK) -> None:
@@ -61,7 +62,7 @@ class SessionEnded(Exception):
         self.code = code
 
 
-class CertificateRenewed(Exception):
+class CertificateRenewed(BigFleetError):
     """The stream was given up for one that shows our new certificate."""
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bigfleet.errors import BigFleetError
+
 # What there is to ask for: None is a text, a mapping has fields, a tuple of one shape is a list of such.
 Shape = None | Mapping[str, Any] | tuple[Any]
 # Both are given all the data, and the value that the dot stands for.
@@ -18,7 +20,7 @@ _COMMENT = re.compile(r"/\*.*\*/", re.DOTALL)
 _OPERAND = re.compile(r"(?P<root>\$)?\.(?P<field>\w*)")
 
 
-class TemplateError(ValueError):
+class TemplateError(BigFleetError, ValueError):
     """A template that asks for something that we do not have."""
 
     exit_code = 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from bigfleet.core.quantity import QuantityError, parse_milli
+from bigfleet.errors import BigFleetError
 from bigfleet.podcontroller.pods import INTERRUPTION_PENALTY, RECLAMATION_PENALTY, Pod
 
 _INTERRUPTION, _RECLAMATION = "interruptionPenalty", "reclamationPenalty"
@@ -15,7 +16,7 @@ _FIELDS = (_INTERRUPTION, _RECLAMATION)
 Defaults = Mapping[str, Mapping[str, str]]
 
 
-class DefaultsError(ValueError):
+class DefaultsError(BigFleetError, ValueError):
     """A file of penalty defaults that we cannot read; names the field."""
 
     exit_code = 2

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bigfleet.errors import BigFleetError
+
 _LOCK = "lock"
 
 
-class InUse(Exception):
+class InUse(BigFleetError):
     """The directory belongs to another process that is running."""
 
     exit_code = 2

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2, coordinator_pb2_grpc
+from bigfleet.errors import BigFleetError
 from bigfleet.rpc.reach import is_a_stranger, trouble_with
 from bigfleet.security.credentials import Redialled
 from bigfleet.security.files import IdentityPaths
@@ -27,7 +28,7 @@ _WHY_SECONDS = 0.2
 _TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 
-class CoordinatorError(Exception):
+class CoordinatorError(BigFleetError):
     """No answer of a leader; `tried` says what each address did instead."""
 
     def __init__(self, message: str, tried: dict[str, str]) -> None:

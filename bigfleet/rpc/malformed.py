@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError
 
+from bigfleet.errors import BigFleetError
+
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -18,7 +20,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 
 
-class Malformed(Exception):
+class Malformed(BigFleetError):
     """A request, or a frame of a stream, cannot be read. A servicer lets it pass, and the call ends with its code."""
 
     code = grpc.StatusCode.INVALID_ARGUMENT

@@ -10,6 +10,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process.files import write_file
 from bigfleet.security.certificates import CertificateAuthority, KeyPair, Subject
 from bigfleet.security.files import CA_CERTIFICATE, IdentityFiles
@@ -20,7 +21,7 @@ LEAF_LIFETIME = timedelta(hours=24)
 CA_LIFETIME = timedelta(days=7)
 
 
-class BadRequest(Exception):
+class BadRequest(BigFleetError):
     """A certificate signing request that cannot be signed, with the reason."""
 
 

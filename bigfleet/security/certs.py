@@ -10,6 +10,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process.commandline import Parser, is_of_output
 from bigfleet.security.authority import CA_KEY, Authority
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, IdentityFiles
@@ -23,7 +24,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _OK, _BAD, _USAGE = 0, 1, 2
 
 
-class CertsError(Exception):
+class CertsError(BigFleetError):
     """What was asked for cannot be done, with what would help."""
 
     def __init__(self, message: str, hint: str = "") -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import grpc
 
+from bigfleet.errors import BigFleetError
 from bigfleet.security.files import IdentityFiles, IdentityPaths
 from bigfleet.security.identity import Identity, InvalidIdentity
 
@@ -46,7 +47,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 )
 
 
-class CannotListen(Exception):
+class CannotListen(BigFleetError):
     """The address is invalid or taken, or the certificate is for another identity."""
 
     exit_code = 2

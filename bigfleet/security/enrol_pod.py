@@ -16,6 +16,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from bigfleet.errors import BigFleetError
 from bigfleet.security.authority import signing_request
 from bigfleet.security.certificates import key_to_pem, new_key
 from bigfleet.security.entitlement import ENROL_PATH, ISSUER_NAME
@@ -44,11 +45,11 @@ class EnrollOptions:
     """How long to keep asking; the pod fails after that."""
 
 
-class EnrolmentFailed(Exception):
+class EnrolmentFailed(BigFleetError):
     """No certificate before the deadline; carries the last reason."""
 
 
-class _TurnedDown(Exception):
+class _TurnedDown(BigFleetError):
     """This attempt brought no certificate."""
 
 

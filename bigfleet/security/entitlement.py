@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bigfleet.errors import BigFleetError
 from bigfleet.security.identity import Identity
 
 AUDIENCE = "bigfleet-issuer"
@@ -25,11 +26,11 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _CLUSTER_DOMAIN = "cluster.local"
 
 
-class Refused(Exception):
+class Refused(BigFleetError):
     """The token or its pod gets no certificate, for this reason."""
 
 
-class NotYet(Exception):
+class NotYet(BigFleetError):
     """The pod will be entitled once the API knows more about it: ask again."""
 
 

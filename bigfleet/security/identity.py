@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from bigfleet.errors import BigFleetError
+
 if TYPE_CHECKING:  # enrolment knows identities too, and speaks no gRPC
     import grpc
 
@@ -12,7 +14,7 @@ _NAMED_KINDS = frozenset({"cluster", "shard", "provider", "coordinator", "promet
 _NAMELESS_KINDS = frozenset({"admin", "readonly"})
 
 
-class InvalidIdentity(Exception):
+class InvalidIdentity(BigFleetError):
     """A certificate names no identity, several, or one that we cannot read."""
 
 

@@ -25,6 +25,7 @@ from bigfleet.core.requirements import (
 )
 from bigfleet.core.vectors import ReadVector, Vector, add, format_vector, largest, parse_vector
 from bigfleet.engine import CapacityHint, NeedView, Shortfall
+from bigfleet.errors import BigFleetError
 from bigfleet.shard import limits
 from bigfleet.shard.notices import Notice
 
@@ -46,11 +47,11 @@ ASSIGNED = (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAI
 _NONE: Mapping[bytes, Need] = MappingProxyType({})
 
 
-class BadRollup(Exception):
+class BadRollup(BigFleetError):
     """A roll-up that can't be understood; nothing of it may be used."""
 
 
-class BadMachine(Exception):
+class BadMachine(BigFleetError):
     """A machine that can't be understood; what was known of it stays."""
 
 

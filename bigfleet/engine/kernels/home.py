@@ -6,12 +6,13 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process.userdirs import kernels_home
 
 _SOURCES = Path(__file__).parent
 
 
-class NotBuilt(RuntimeError):
+class NotBuilt(BigFleetError, RuntimeError):
     """A kernel is not in the cache, and a shard does not compile while it runs."""
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import grpc
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process.commandline import lose_output
 from bigfleet.process.files import write_file
 from bigfleet.provider.conformance import report as reports
@@ -27,13 +28,13 @@ _CONNECT_SECONDS = 5.0
 _WHY_SECONDS = 1.0
 
 
-class NotConformant(Exception):
+class NotConformant(BigFleetError):
     """At least one check failed."""
 
     exit_code = 1
 
 
-class NotJudged(Exception):
+class NotJudged(BigFleetError):
     """The provider could not be reached, or some checks could not be judged."""
 
     exit_code = 5
@@ -43,7 +44,7 @@ class NotJudged(Exception):
         self.hint = hint
 
 
-class Interrupted(Exception):
+class Interrupted(BigFleetError):
     """A signal came before the last check."""
 
     exit_code = 130

@@ -10,6 +10,8 @@ Verdict             what a check raises instead of passing
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bigfleet.errors import BigFleetError
+
 
 class Outcome(StrEnum):
     """The end of a check, as reports spell it."""
@@ -20,7 +22,7 @@ class Outcome(StrEnum):
     UNJUDGED = "unjudged"
 
 
-class Verdict(Exception):
+class Verdict(BigFleetError):
     """Any end but the good one; the words are for people."""
 
     outcome: Outcome

@@ -11,6 +11,7 @@ from google.protobuf.json_format import MessageToDict
 
 from bigfleet.api.v1alpha1 import faults_pb2 as pb
 from bigfleet.api.v1alpha1 import faults_pb2_grpc
+from bigfleet.errors import BigFleetError
 from bigfleet.security import channel
 from bigfleet.security.choice import check_choice
 
@@ -18,7 +19,7 @@ _CALL_SECONDS = 10.0
 _STRIKES = {"lose": pb.STRIKE_LOSE, "vanish": pb.STRIKE_VANISH, "interrupt": pb.STRIKE_INTERRUPT}
 
 
-class FaultsRefused(Exception):
+class FaultsRefused(BigFleetError):
     """The provider did not take the call."""
 
     exit_code = 1

@@ -13,6 +13,7 @@ from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.core.quantity import QuantityError
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.core.vectors import parse_vector
+from bigfleet.errors import BigFleetError
 from bigfleet.provider.fake.backend import host_of
 from bigfleet.provider.kit import MachineRecord, Shape
 
@@ -23,7 +24,7 @@ _LONGEST_ID = 240
 _CAPACITY_TYPES = {kind.label: kind for kind in CapacityType if kind is not CapacityType.UNSPECIFIED}
 
 
-class FleetError(Exception):
+class FleetError(BigFleetError):
     """A fleet file that cannot be used, naming the file and the place in it."""
 
     exit_code = 2

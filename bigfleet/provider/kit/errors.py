@@ -15,8 +15,10 @@ from typing import ClassVar
 
 import grpc
 
+from bigfleet.errors import BigFleetError
 
-class ProviderError(Exception):
+
+class ProviderError(BigFleetError):
     """An RPC's answer when it is not a success; the machine's state is untouched."""
 
     code: ClassVar[grpc.StatusCode]
@@ -55,5 +57,5 @@ class Unstored(ProviderError):
     code = grpc.StatusCode.UNAVAILABLE
 
 
-class TransitionFailed(Exception):
+class TransitionFailed(BigFleetError):
     """Ends up in the machine's last_error."""

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process.files import lock
 
 _MAGIC = b"BFPJ0001"
@@ -23,7 +24,7 @@ _NAME = re.compile(r"journal-(\d{10})")
 _DRAFT = "journal.new"
 
 
-class StorageError(Exception):
+class StorageError(BigFleetError):
     """State on disk that cannot be used, or a disk that does not take it."""
 
     exit_code = 1

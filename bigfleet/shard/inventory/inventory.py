@@ -20,6 +20,7 @@ from bigfleet.core.machines import (
     invariant_violation,
 )
 from bigfleet.engine import Fleet
+from bigfleet.errors import BigFleetError
 from bigfleet.shard.convert import ASSIGNED
 from bigfleet.shard.inventory.holdings import Holdings
 from bigfleet.shard.inventory.machines import Machines
@@ -30,11 +31,11 @@ Kind = tuple[MachineState, CapacityType, str]
 Observer = Callable[[Machine | None, Machine | None], None]
 
 
-class IllegalTransition(Exception):
+class IllegalTransition(BigFleetError):
     """A move that the state machine does not have."""
 
 
-class Rejected(Exception):
+class Rejected(BigFleetError):
     """A provider's description of a machine that breaks an invariant; `reason` is the metric's label."""
 
     def __init__(self, reason: str, sentence: str) -> None:

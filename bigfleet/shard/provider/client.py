@@ -8,6 +8,7 @@ import structlog
 from google.protobuf.message import Message
 
 from bigfleet.api.v1alpha1 import provider_pb2, provider_pb2_grpc
+from bigfleet.errors import BigFleetError
 from bigfleet.security.credentials import Redialled
 from bigfleet.shard.provider.epoch import Fence
 
@@ -20,7 +21,7 @@ _LIST_TIMEOUT_SECONDS = 120.0
 _TERMINAL = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED)
 
 
-class ProviderError(Exception):
+class ProviderError(BigFleetError):
     """A call that the provider did not accept. Unless it says otherwise, the next try may succeed."""
 
     def __init__(self, call: str, code: grpc.StatusCode, details: str) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from bigfleet.core.machines import Machine
+from bigfleet.errors import BigFleetError
 from bigfleet.shard.provider.epoch import write_durably
 
 _FILE = "domains.json"
@@ -11,7 +12,7 @@ _FILE = "domains.json"
 Domain = tuple[str, str]
 
 
-class CorruptDomains(Exception):
+class CorruptDomains(BigFleetError):
     """The domain file can't be read. Starting anyway could adopt another shard's machines."""
 
     exit_code = 2

@@ -8,10 +8,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigfleet.errors import BigFleetError
+
 _FILE = "epoch"
 
 
-class CorruptEpoch(Exception):
+class CorruptEpoch(BigFleetError):
     """The epoch file can't be read. Starting anyway could reuse an epoch, so the shard refuses to."""
 
     exit_code = 2

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bigfleet.api.v1alpha1 import shard_pb2
+from bigfleet.errors import BigFleetError
 
 
-class NoSession(Exception):
+class NoSession(BigFleetError):
     """The cluster's operator is not connected, or went away and did not come back before it had answered."""
 
 

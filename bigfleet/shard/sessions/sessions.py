@@ -16,6 +16,7 @@ import structlog
 from bigfleet.api.v1alpha1 import shard_pb2
 from bigfleet.core.requirements import Requirement
 from bigfleet.engine import CapacityHint
+from bigfleet.errors import BigFleetError
 from bigfleet.rpc.malformed import Malformed
 from bigfleet.security import Identity, peer_identity
 from bigfleet.security.identity import InvalidIdentity
@@ -37,7 +38,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 _SHOWN = 1_000
 
 
-class BlobRefused(Exception):
+class BlobRefused(BigFleetError):
     """The operator can't render a bootstrap blob; the text is its reason."""
 
 

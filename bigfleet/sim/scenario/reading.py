@@ -9,13 +9,14 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from bigfleet.errors import BigFleetError
 from bigfleet.sim.scenario.scenario import Scenario
 
 SHIPPED = Path(__file__).parents[1] / "scenarios"
 _LONGEST_LIST = 20
 
 
-class ScenarioError(Exception):
+class ScenarioError(BigFleetError):
     """A scenario that cannot be used; one line for each thing that is wrong."""
 
     exit_code = 2

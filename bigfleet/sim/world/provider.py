@@ -14,6 +14,7 @@ from bigfleet.core.machines import (
     invariant_violation,
 )
 from bigfleet.engine import ActionKind
+from bigfleet.errors import BigFleetError
 from bigfleet.provider.fake.latency import Latency
 from bigfleet.sim.world.timeline import Rank, Timeline
 
@@ -30,7 +31,7 @@ COURSE = {
 }
 
 
-class Refused(Exception):
+class Refused(BigFleetError):
     """The provider does not take the call; it may do so later."""
 
 

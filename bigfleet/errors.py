@@ -1,0 +1,28 @@
+"""One base for all that BigFleet can raise, so that a caller can tell our errors from everybody else's.
+
+BigFleetError
+├── core            QuantityError
+├── engine          NotBuilt
+├── kube            KubeError, KubeConfigError
+├── process         InUse
+├── rpc             CoordinatorError, Malformed
+├── security        BadRequest, CannotListen, CertsError, EnrolmentFailed, InvalidIdentity, NotYet, Refused
+├── coordinator     CannotServe, CannotStart, EtcdUnavailable, MemberDied, StoreError
+├── operator        CertificateRenewed, SessionEnded, TemplateError, UnsupportedRequest
+├── podcontroller   DefaultsError
+├── provider        FaultsRefused, FleetError, Interrupted, NotConformant, NotJudged, ProviderError, StorageError,
+│                   TransitionFailed, Verdict
+├── shard           BadMachine, BadRollup, BlobRefused, CorruptDomains, CorruptEpoch, IllegalTransition, NoSession,
+│                   ProviderError, Rejected
+├── sim             Refused, ScenarioError
+├── allinone        CannotStart, PartEnded
+└── ctl             CtlError
+
+An error lives beside the code that raises it; where a package has a tree of its own (kube, ctl, provider/kit,
+coordinator/store), that module draws it. One that stands for a wrong value is a ValueError too. An error that ends a
+process has an `exit_code`, which bigfleet/process/daemon.py reads.
+"""
+
+
+class BigFleetError(Exception):
+    """Whatever BigFleet raises on purpose."""
