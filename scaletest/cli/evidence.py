@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from scaletest.cli.arguments import OutputOption
+from scaletest.errors import ExitCode
 
 ResultsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A results folder: results/<run id>.")]
 
@@ -74,4 +75,4 @@ def replay(
     try:
         asyncio.run(serve())
     except asyncio.CancelledError:
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)

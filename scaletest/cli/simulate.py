@@ -13,6 +13,7 @@ from scaletest.cli.arguments import (
     SubstrateOption,
     read_plan,
 )
+from scaletest.errors import ExitCode
 
 _PROGRESS_SECONDS = 2.0
 
@@ -44,7 +45,7 @@ def simulate_profile(
     else:
         typer.echo("\n".join(prediction_lines(plan, prediction, wall)))
     if not prediction.passes:
-        sys.exit(1)
+        sys.exit(ExitCode.GATE_FAILED)
 
 
 class _Progress:

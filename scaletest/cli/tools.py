@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scaletest.cli.arguments import OutputOption
+from scaletest.errors import ExitCode
 
 if TYPE_CHECKING:
     from scaletest.toolchain import Cleaning, Listing, Toolchain, ToolRow
     from scaletest.toolchain.tools import GoTool
 
-_INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 tools_app = typer.Typer(help="The real binaries: etcd, Kubernetes, kwok, Prometheus, Helm.", no_args_is_help=True)
@@ -99,7 +99,7 @@ async def provide_toolchain(
         if not interrupted:
             raise
         display(Notice("scaletest-runner: interrupted; built tools are kept, nothing half-built is left"))
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(ExitCode.INTERRUPTED) from None
     finally:
         for number in signals:
             loop.remove_signal_handler(number)

@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.errors import PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.model.documents.profile import DemandMode
 
 

@@ -15,6 +15,8 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+from scaletest.errors import PrometheusUnreachable
+
 # What the certificate of its pod says, whatever address leads there: a pod's own, or this end of a port-forward.
 SERVER_NAME = "prometheus.bigfleet"
 _QUERY_SECONDS = 5
@@ -36,10 +38,6 @@ class Sample:
 
     labels: dict[str, str]
     value: float
-
-
-class PrometheusUnreachable(Exception):
-    """Prometheus did not answer, or refused the query."""
 
 
 class _NamedServer(HTTPAdapter):

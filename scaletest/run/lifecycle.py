@@ -13,15 +13,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from kubernetes.client.exceptions import ApiException
-
-from scaletest.errors import CapReached, ExitCode, InstallError, Leftovers, ScaletestError
+from scaletest.errors import (
+    CapReached,
+    ExitCode,
+    InstallError,
+    KubeApiError,
+    LedgerFailed,
+    Leftovers,
+    PrometheusUnreachable,
+    ScaletestError,
+    SnapshotFailed,
+)
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.judge.judging import Soaked, judge_soak
 from scaletest.judge.outcome import Outcome
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.attribution import attribute
 from scaletest.judge.readings.readings import read_informational
 from scaletest.judge.selfcheck.strain import ScrapeIntervals
@@ -36,8 +44,6 @@ from scaletest.run.journal import Journal
 from scaletest.run.steps.evidence import (
     LEDGER,
     SNAPSHOT,
-    LedgerFailed,
-    SnapshotFailed,
     keep_ledger,
     keep_logs,
     keep_snapshot,
@@ -179,6 +185,8 @@ class Run:
             self._outcome.add(
                 ExitCode.UNMEASURED, f"evidence was not complete after {format_duration(EVIDENCE_SECONDS)}"
             )
+        except ScaletestError as error:
+            self._fail(error)
         except Exception as error:  # whatever the evidence lacks, the teardown must follow
             self._unexpected(error, ExitCode.UNMEASURED)
         finally:
@@ -264,7 +272,7 @@ class Run:
         try:
             await self._stage.keep()
             self._journal.say("kept", "the stage stays up")
-        except (ScaletestError, ApiException) as error:
+        except ScaletestError as error:
             self._journal.say("kept", f"the stage could not be left up: {error}")
             await self._tear_down()
 
@@ -287,7 +295,7 @@ class Run:
 
     def _fail(self, error: ScaletestError) -> None:
         # What breaks away under an installed fleet is no failed install.
-        broke = isinstance(error, InstallError) and self._prometheus is not None
+        broke = isinstance(error, InstallError | KubeApiError) and self._prometheus is not None
         self._outcome.add(ExitCode.UNMEASURED if broke else ExitCode(error.exit_code), error.message)
         self._journal.say("failed", error.message, hint=error.hint)
 

@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 
 from scaletest import toolchain
-from scaletest.errors import HostError, InstallError
+from scaletest.errors import HostError, KubeApiDenied, KubeApiUnreachable
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import command_of
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from scaletest.run.target.port_forward import PortForward
 from scaletest.run.target.rights import cluster_role, refuse_without_rights
 from tests.integration.embedded_host import Kubectl
@@ -95,7 +95,7 @@ async def test_a_pod_that_cannot_be_reached_is_told_in_kubectls_words(
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def somebody(kubectl: Kubectl, tmp_path: Path) -> HostApi:
+async def somebody(kubectl: Kubectl, tmp_path: Path) -> KubeApi:
     """A user without any rights, until there is the ClusterRole that `rbac` prints."""
     if not (await kubectl("get", "serviceaccount", "runner", check=False)).startswith("NAME"):
         await kubectl("create", "serviceaccount", "runner")
@@ -106,34 +106,34 @@ async def somebody(kubectl: Kubectl, tmp_path: Path) -> HostApi:
     theirs.kubeconfig.write_text(kubectl.kubeconfig.read_text())
     await theirs("config", "set-credentials", "runner", f"--token={token}")
     await theirs("config", "set-context", "--current", "--user=runner")
-    return HostApi(theirs.kubeconfig, NAMESPACE, "run", tmp_path)
+    return KubeApi(theirs.kubeconfig, NAMESPACE, "run", tmp_path)
 
 
-async def test_all_that_is_denied_is_told_before_anything_is_there(somebody: HostApi) -> None:
+async def test_all_that_is_denied_is_told_before_anything_is_there(somebody: KubeApi) -> None:
     with pytest.raises(
-        InstallError, match="context theirs does not let system:serviceaccount:default:runner get namespaces, list"
+        KubeApiDenied, match="context theirs does not let system:serviceaccount:default:runner get namespaces, list"
     ) as refused:
         await refuse_without_rights(somebody, "theirs", forwards=True)
     assert "more" in refused.value.message
     assert "auth can-i --list" in refused.value.hint
 
 
-async def test_the_rights_that_we_name_are_enough_and_one_less_is_not(somebody: HostApi, kubectl: Kubectl) -> None:
+async def test_the_rights_that_we_name_are_enough_and_one_less_is_not(somebody: KubeApi, kubectl: Kubectl) -> None:
     whole = cluster_role()
     await kubectl.apply(
         whole | {"rules": [rule for rule in whole["rules"] if "pods/portforward" not in rule["resources"]]}
     )
     await eventually(lambda: allowed(somebody, forwards=False))
-    with pytest.raises(InstallError, match=r"does not let .*:runner create pods/portforward$"):
+    with pytest.raises(KubeApiDenied, match=r"does not let .*:runner create pods/portforward$"):
         await refuse_without_rights(somebody, "theirs", forwards=True)
     await kubectl.apply(whole)
     await eventually(lambda: allowed(somebody, forwards=True))
 
 
-async def allowed(api: HostApi, *, forwards: bool) -> bool:
+async def allowed(api: KubeApi, *, forwards: bool) -> bool:
     try:
         await refuse_without_rights(api, "theirs", forwards=forwards)
-    except InstallError:
+    except KubeApiDenied:
         await asyncio.sleep(0.2)  # RBAC hears of a new role a little later
         return False
     return True
@@ -144,5 +144,5 @@ async def test_a_cluster_that_does_not_answer_is_told_at_once(kubectl: Kubectl, 
     dead.kubeconfig.write_text(kubectl.kubeconfig.read_text())
     cluster = (await dead("config", "view", "-o", "jsonpath={.clusters[0].name}")).strip()
     await dead("config", "set-cluster", cluster, "--server=https://127.0.0.1:1")
-    with pytest.raises(InstallError, match="does not answer"):
-        await refuse_without_rights(HostApi(dead.kubeconfig, NAMESPACE, "run", tmp_path), "dead", forwards=True)
+    with pytest.raises(KubeApiUnreachable, match="does not answer"):
+        await refuse_without_rights(KubeApi(dead.kubeconfig, NAMESPACE, "run", tmp_path), "dead", forwards=True)

@@ -11,7 +11,7 @@ from scaletest.run.journal import Journal
 from scaletest.run.steps.install import install_chart, prepare_stage
 from scaletest.run.steps.teardown import remove_release
 from scaletest.run.target.helm import Helm
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from scaletest.run.target.occupancy import refuse_occupied
 from tests.integration.stage_cli import listening_on, write_chart
 from tests.patience import eventually
@@ -57,7 +57,7 @@ async def test_an_install_and_its_removal_leave_nothing(
     run_id, namespace = f"cycle-{cycle}", "cycles"
     identity = tmp_path / "identity"
     identity.mkdir()
-    api = HostApi(host.kubeconfig, namespace, run_id, identity)
+    api = KubeApi(host.kubeconfig, namespace, run_id, identity)
     helm = Helm(helm_binary, host.kubeconfig, "tiny", namespace)
     journal = Journal(tmp_path / "events.jsonl", lambda _: None)
     await refuse_occupied(api, "gc")

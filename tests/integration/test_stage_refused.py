@@ -66,8 +66,8 @@ async def test_a_server_that_nobody_is_at(runner: Runner, cluster: Kubectl) -> N
         document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
 
     screen = await refused(runner, cluster, nobody_there)
-    assert "the host's API does not answer" in screen
-    assert "hint: kubectl cluster-info" in screen
+    assert "the Kubernetes API does not answer" in screen
+    assert "hint: run `kubectl cluster-info`" in screen
 
 
 async def test_a_server_that_is_another_one(runner: Runner, cluster: Kubectl) -> None:
@@ -77,7 +77,7 @@ async def test_a_server_that_is_another_one(runner: Runner, cluster: Kubectl) ->
         entry.pop("certificate-authority", None)
 
     screen = await refused(runner, cluster, another_ca)
-    assert "the host's API does not answer" in screen
+    assert "the Kubernetes API does not answer" in screen
     assert "certificate" in screen
 
 
@@ -87,7 +87,7 @@ async def test_credentials_that_nobody_knows(runner: Runner, cluster: Kubectl) -
 
     screen = await refused(runner, cluster, unknown)
     assert "the Kubernetes API denied the request: Unauthorized" in screen
-    assert "hint: kubectl auth whoami" in screen
+    assert "hint: run `kubectl auth whoami`" in screen
 
 
 async def test_an_account_that_may_not(runner: Runner, cluster: Kubectl) -> None:
@@ -98,5 +98,6 @@ async def test_an_account_that_may_not(runner: Runner, cluster: Kubectl) -> None
 
     screen = await refused(runner, cluster, powerless)
     assert "system:serviceaccount:default:nobody" in screen
-    assert "hint: kubectl auth can-i" in screen
+    assert "hint: run `scaletest-runner rbac`" in screen
+    assert "`kubectl auth can-i" in screen
     assert token not in screen

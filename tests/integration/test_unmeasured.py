@@ -14,7 +14,8 @@ from bigfleet.process.daemon import serve_metrics
 from bigfleet.process.parentdeath import dying_with_us
 from scaletest import toolchain
 from scaletest.cluster.load.bind_latency import BindLatency
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.errors import PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.readings import read_informational
 from tests.integration.apiserver import free_ports
 from tests.patience import eventually

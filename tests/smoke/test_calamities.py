@@ -76,7 +76,7 @@ async def test_without_the_hosts_apiserver_the_gates_and_the_snapshot_are_kept(r
     async with no_apiserver(runner):
         screen = await ended(runner, run, ids, 5)
     summary = summary_of(runner)
-    assert "the host's API does not answer" in reasons_of(summary)
+    assert "the Kubernetes API does not answer" in reasons_of(summary)
     assert summary["snapshot"]["samples"] > 0, screen
     verdicts = {gate["key"]: gate["verdict"] for gate in summary["gates"]}
     assert verdicts["containerRestartsDuringSoak"] == "no-data"

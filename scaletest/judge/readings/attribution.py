@@ -6,9 +6,10 @@ Rows 5 to 8 of docs/reference/harness.md#reading-a-bad-run, as questions.
 import asyncio
 from collections.abc import Iterable, Mapping
 
+from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.gates.figures import INFORMATIONAL
 from scaletest.judge.gates.gate import Gate
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.model.counting import counted
 
 _WINDOW = "120s"

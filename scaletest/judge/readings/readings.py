@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.gates.figures import INFORMATIONAL
 from scaletest.judge.gates.gate import COMPONENTS, UNMEASURED_VALUE, Component, Gate, Reading
 from scaletest.judge.gates.measures import (
@@ -19,7 +20,7 @@ from scaletest.judge.gates.measures import (
     WorstMember,
 )
 from scaletest.judge.gates.windows import SoakWindow, Stretch
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.judge.readings.envelopes import read_envelopes
 from scaletest.judge.readings.gaps import longest_gap
 from scaletest.judge.readings.reclaims import read_reclaims

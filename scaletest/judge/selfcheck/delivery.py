@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from scaletest.cluster.load.churn import planned_changes, planned_deletions
+from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.gates.windows import Stretch
-from scaletest.judge.prometheus import Point, Prometheus, PrometheusUnreachable
+from scaletest.judge.prometheus import Point, Prometheus
 from scaletest.judge.selfcheck.checks import CheckRecord, check, judged, unmeasured
 from scaletest.model.documents.substrate import SelfCheck
 from scaletest.model.plan import Plan

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.gates.windows import Stretch
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.judge.selfcheck.checks import CheckRecord, check, judged, limit_of, strains, unmeasured
 from scaletest.judge.selfcheck.pressure import WINDOW_SECONDS
 from scaletest.model.documents.substrate import SelfCheck

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from scaletest.errors import ScaletestError
 from scaletest.model.files.problems import Fault, Path, shown
 
 MOST_BYTES = 256 * 1024
@@ -121,7 +122,7 @@ class _Loader(yaml.SafeLoader):
         return self.peek_event().start_mark  # type: ignore[no-untyped-call]
 
 
-class _TooMuch(Exception):
+class _TooMuch(ScaletestError):
     """The aliases of a small file can ask for more values than memory holds."""
 
     def __init__(self, fault: Fault) -> None:
@@ -129,7 +130,7 @@ class _TooMuch(Exception):
         self.fault = fault
 
 
-class _Refused(Exception):
+class _Refused(ScaletestError):
     """A scalar or key that has no plain value."""
 
 

@@ -10,11 +10,12 @@ import httpx
 
 from scaletest.cluster.control_plane.exposition import read_samples
 from scaletest.cluster.ports import LOAD_DRIVER_PORT, NODE_CREATOR_PORT
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.errors import PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.model.counting import counted, noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT
-from scaletest.run.target.kube_api import HostApi, component_of
+from scaletest.run.target.kube_api import KubeApi, component_of
 from scaletest.run.target.target import Ground
 
 _TARGET = "scaletest_loadgen_cr_target"
@@ -100,7 +101,7 @@ async def await_fill(asked: Asked, look: Look, say: Say, poll_seconds: float = _
     return ""
 
 
-async def look_from(ground: Ground, api: HostApi, values: dict[str, Any]) -> Look | None:
+async def look_from(ground: Ground, api: KubeApi, values: dict[str, Any]) -> Look | None:
     """A way to see the fill from here: the pods of this machine themselves, elsewhere the run's Prometheus.
 
     None where there is no such way.

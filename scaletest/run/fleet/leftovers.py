@@ -20,7 +20,7 @@ from scaletest.model.plan import TEARDOWN_SECONDS
 from scaletest.run.steps.teardown import remove_release
 from scaletest.run.target.contexts import ContextStage, find_stages, stages_dir
 from scaletest.run.target.helm import Helm
-from scaletest.run.target.kube_api import HostApi, RunObjects
+from scaletest.run.target.kube_api import KubeApi, RunObjects
 from scaletest.run.target.target import remove_notes
 
 # Notes without a record belong to a run that is just starting, unless they are older than this.
@@ -94,7 +94,7 @@ async def cluster_leftovers(kubeconfig: Path, scratch: Path, helm: Path, run_id:
 
     Raises UsageError for a run whose runner lives.
     """
-    api = HostApi(kubeconfig, NAMESPACE, run_id, scratch)
+    api = KubeApi(kubeconfig, NAMESPACE, run_id, scratch)
     found = []
     for name, run in (await api.runs(run_id)).items():
         owner = Owner.parse(run.owner)
@@ -120,7 +120,7 @@ def _of_run(run_id: str, run: RunObjects, kubeconfig: Path, scratch: Path, helm:
 
 
 async def _remove_from_cluster(kubeconfig: Path, namespace: str, run_id: str, scratch: Path, helm: Path) -> None:
-    api = HostApi(kubeconfig, namespace, run_id, scratch)
+    api = KubeApi(kubeconfig, namespace, run_id, scratch)
     left = await remove_release(Helm(helm, kubeconfig, RELEASE, namespace), api, TEARDOWN_SECONDS)
     if left:
         raise Leftovers(f"still there: {', '.join(left)}")

@@ -15,7 +15,7 @@ from scaletest.run.steps.install import install_chart, prepare_stage
 from scaletest.run.steps.teardown import remove_release
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.helm_errors import merged
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from scaletest.run.target.target import Ground, prepare_context, prepare_embedded
 
 
@@ -56,7 +56,7 @@ class Stage:
         self._journal = journal
         self.values = merged(values, options.overrides)
         self.ground: Ground | None = None
-        self.api: HostApi | None = None
+        self.api: KubeApi | None = None
         self._helm: Helm | None = None
 
     async def take_ground(self) -> Ground:
@@ -77,12 +77,12 @@ class Stage:
         say("host", "up", kubeconfig=str(self.ground.kubeconfig), **self.ground.facts)
         return self.ground
 
-    async def install(self) -> HostApi:
+    async def install(self) -> KubeApi:
         """Bring everything up on the ground; returns when every pod is Ready."""
         options, ground = self._options, self.ground
         if ground is None:
             raise RuntimeError("there is no ground to build on")
-        api = HostApi(ground.kubeconfig, options.namespace, options.run_id, ground.private_dir)
+        api = KubeApi(ground.kubeconfig, options.namespace, options.run_id, ground.private_dir)
         # From here on there is something to remove.
         self.api = api
         self._helm = helm = Helm(options.helm, ground.kubeconfig, RELEASE, options.namespace)

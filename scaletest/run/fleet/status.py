@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes.client.exceptions import ApiException
 
 from scaletest.errors import ScaletestError, UsageError
 from scaletest.host.owners import Owner
 from scaletest.host.registry import Host
 from scaletest.model.names import COORDINATOR_PORT, PROMETHEUS_POD, PROMETHEUS_PORT
 from scaletest.run.target.contexts import ContextStage
-from scaletest.run.target.kube_api import HostApi, component_of, is_ready
+from scaletest.run.target.kube_api import KubeApi, component_of, is_ready
 from scaletest.run.target.target import runner_dir
 
 
@@ -137,7 +136,7 @@ async def _pods(kubeconfig: Path, namespace: str, run_id: str, scratch: Path) ->
     if not os.access(kubeconfig, os.R_OK):
         return None
     try:
-        api = HostApi(kubeconfig, namespace, run_id, scratch)
+        api = KubeApi(kubeconfig, namespace, run_id, scratch)
         return await (api.pods() if run_id else api.all_pods())
-    except (ScaletestError, ApiException, OSError):
+    except (ScaletestError, OSError):
         return None

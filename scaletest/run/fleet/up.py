@@ -17,7 +17,7 @@ from scaletest.run.interrupts import Interrupts
 from scaletest.run.journal import Journal
 from scaletest.run.steps.evidence import keep_logs, write_values
 from scaletest.run.target.helm_errors import merged
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from scaletest.run.target.target import Ground, while_it_stands
 
 # Machines that BigFleet can buy on clusters without demand, for Pods that the user makes by hand.
@@ -94,7 +94,7 @@ class Up:
         await self._stage.keep()
         return missing
 
-    async def _await_demand(self, ground: Ground, api: HostApi) -> str:
+    async def _await_demand(self, ground: Ground, api: KubeApi) -> str:
         asked = Asked.of(self._stage.values)
         if not asked.pods:
             return ""

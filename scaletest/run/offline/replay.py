@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 
 from bigfleet.process.parentdeath import die_with
-from scaletest.errors import UsageError
-from scaletest.run.steps.evidence import SNAPSHOT, SnapshotFailed, count_snapshot
+from scaletest.errors import SnapshotFailed, UsageError
+from scaletest.run.steps.evidence import SNAPSHOT, count_snapshot
 
 _START_SECONDS = 60
 _STOP_SECONDS = 15

@@ -15,28 +15,19 @@ from typing import Any
 import grpc
 import httpx
 import yaml
-from kubernetes.client.exceptions import ApiException
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from scaletest.errors import ScaletestError
-from scaletest.judge.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
+from scaletest.errors import LedgerFailed, PrometheusUnreachable, ScaletestError, SnapshotFailed
+from scaletest.judge.prometheus import SERVER_NAME, Prometheus
 from scaletest.model.counting import counted
 from scaletest.run.journal import Journal
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
 LEDGER = "ledger.jsonl"
 _LOG_LINES = 400
 _DOWNLOAD_SECONDS = 240
 _READ_BYTES = 1 << 20
-
-
-class SnapshotFailed(Exception):
-    """No usable snapshot could be kept."""
-
-
-class LedgerFailed(Exception):
-    """No usable ledger could be kept."""
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
@@ -142,7 +133,7 @@ def count_snapshot(archive: Path) -> dict[str, int]:
     return totals
 
 
-async def keep_logs(api: HostApi, directory: Path, journal: Journal) -> None:
+async def keep_logs(api: KubeApi, directory: Path, journal: Journal) -> None:
     """The tail of every container's log."""
     try:
         kept = 0
@@ -150,17 +141,17 @@ async def keep_logs(api: HostApi, directory: Path, journal: Journal) -> None:
             for container in [*(pod.spec.init_containers or []), *pod.spec.containers]:
                 kept += await _keep_log(api, pod.metadata.name, container.name, directory)
         journal.say("evidence", f"kept {counted(kept, 'log')}")
-    except (ApiException, ScaletestError, OSError) as error:
+    except (ScaletestError, OSError) as error:
         journal.say("evidence", f"logs could not be kept: {error}")
 
 
-async def _keep_log(api: HostApi, pod: str, container: str, directory: Path) -> int:
+async def _keep_log(api: KubeApi, pod: str, container: str, directory: Path) -> int:
     """The log of a container and of its former life; how many there were."""
     kept = 0
     for previous, suffix in ((False, ""), (True, ".previous")):
         try:
             text = await api.log(pod, container, _LOG_LINES, previous=previous)
-        except (ApiException, ScaletestError):
+        except ScaletestError:
             continue  # never started, never restarted, or already gone: no log to keep
         if text.strip():
             directory.mkdir(exist_ok=True)

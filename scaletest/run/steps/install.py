@@ -4,33 +4,28 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from kubernetes.client.exceptions import ApiException
-
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
-from scaletest.errors import InstallError, UsageError
+from scaletest.errors import InstallError, KubeApiConflict, UsageError
 from scaletest.run.journal import Journal
 from scaletest.run.target.helm import Helm
-from scaletest.run.target.kube_api import RUN_CONFIG_MAP, HostApi, is_ready, trouble_of
+from scaletest.run.target.kube_api import RUN_CONFIG_MAP, KubeApi, is_ready, trouble_of
 from scaletest.run.target.occupancy import TAKE_ANOTHER
 
-_CONFLICT = 409
 _PROGRESS_SECONDS = 3
 # A container that ended this often will not come up by waiting for Helm's whole timeout.
 _HOPELESS_RESTARTS = 4
 _NAMES_SHOWN = 3
 
 
-async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
+async def prepare_stage(api: KubeApi, run_id: str, identity_dir: Path) -> None:
     """Everything that must exist before the chart: it never sees the CA's key in its values."""
     authority = Authority.create(run_id)
     authority.issue(Identity("admin")).write(identity_dir)
     trust = authority.certificate_pem.decode()
     try:
         await api.create_namespace()
-    except ApiException as error:
-        if error.status != _CONFLICT:
-            raise
+    except KubeApiConflict as error:
         raise UsageError(f"another run took namespace {api.namespace} a moment ago", hint=TAKE_ANOTHER) from error
     await api.create_secret("bigfleet-ca", {"ca.crt": authority.certificate_pem, "ca.key": authority.key_pem})
     await api.create_config_map("bigfleet-trust", {"ca.crt": trust})
@@ -39,7 +34,7 @@ async def prepare_stage(api: HostApi, run_id: str, identity_dir: Path) -> None:
 
 async def install_chart(
     helm: Helm,
-    api: HostApi,
+    api: KubeApi,
     journal: Journal,
     chart: Path,
     values: dict[str, Any],

@@ -3,19 +3,17 @@
 import asyncio
 from typing import Any
 
-from kubernetes.client.exceptions import ApiException
-
-from scaletest.errors import InstallError, NotSteady
+from scaletest.errors import KubeApiError, NotSteady, PrometheusUnreachable
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import diagnose, hops_of
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.attribution import attribute
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.journal import Journal
 from scaletest.run.steps.overview import look_at_fleet
 from scaletest.run.steps.steadiness import POLL_SECONDS, QUERIES, QUIET_POLLS, Poll, Steadiness
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 
 _CYCLE = "shardCycleDurationP99Seconds"
 _CYCLE_WINDOW_SECONDS = 120
@@ -24,7 +22,7 @@ _CYCLE_WINDOW_SECONDS = 120
 class Settle:
     """The step of the run."""
 
-    def __init__(self, plan: Plan, api: HostApi, prometheus: Prometheus, journal: Journal) -> None:
+    def __init__(self, plan: Plan, api: KubeApi, prometheus: Prometheus, journal: Journal) -> None:
         self._plan = plan
         self._api = api
         self._prometheus = prometheus
@@ -88,7 +86,7 @@ class Settle:
     async def _look(self) -> Poll:
         try:
             ready = await self._api.ready_pods("kwok-cluster")
-        except (InstallError, ApiException) as error:  # it may come back; until then nothing counts as steady
+        except KubeApiError as error:  # it may come back; until then nothing counts as steady
             self._journal.say("settle", str(error).splitlines()[0])
             ready = 0
         try:

@@ -5,9 +5,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from kubernetes.client.exceptions import ApiException
-
-from scaletest.errors import ScaletestError
+from scaletest.errors import PrometheusUnreachable, ScaletestError
 from scaletest.judge.facts import SoakSample
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import (
@@ -19,7 +17,7 @@ from scaletest.judge.gates.listing import (
 )
 from scaletest.judge.gates.windows import SoakWindow, soak_window
 from scaletest.judge.judging import Soaked
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable
+from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.readings import read_gate, value_now
 from scaletest.judge.readings.reclaims import read_reclaims
 from scaletest.judge.selfcheck.pressure import PressureSample, pressed_minutes, read_pressure, worst_percent
@@ -30,7 +28,7 @@ from scaletest.model.plan import Plan
 from scaletest.run.journal import Journal
 from scaletest.run.steps.overview import look_at_fleet
 from scaletest.run.steps.restarts import endings, restarts_reading
-from scaletest.run.target.kube_api import HostApi, Life
+from scaletest.run.target.kube_api import KubeApi, Life
 
 _TICK_SECONDS = 5
 _LINE_EVERY_TICKS = 3
@@ -39,7 +37,7 @@ _LINE_EVERY_TICKS = 3
 class Soak:
     """The step of the run."""
 
-    def __init__(self, plan: Plan, api: HostApi, prometheus: Prometheus, journal: Journal) -> None:
+    def __init__(self, plan: Plan, api: KubeApi, prometheus: Prometheus, journal: Journal) -> None:
         self._plan = plan
         self._api = api
         self._prometheus = prometheus
@@ -76,7 +74,7 @@ class Soak:
         self._feel_pressure(window.end)
         try:
             soaked = self._soaked(window, self._before, await self._api.lives())
-        except (ScaletestError, ApiException) as error:  # what Prometheus saw can be judged all the same
+        except ScaletestError as error:  # what Prometheus saw can be judged all the same
             self._journal.say("soak", str(error))
             soaked = replace(self._soaked(window, {}, {}), restarts=Reading(None, problem=str(error)))
         return replace(soaked, cut_short=cut_short)

@@ -2,16 +2,15 @@
 
 import asyncio
 
-from kubernetes.client.exceptions import ApiException
-
-from scaletest.errors import ScaletestError
+from scaletest.errors import KubeApiDenied, KubeApiError, KubeApiUnreachable, ScaletestError
 from scaletest.run.target.helm import Helm
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 
 
-async def remove_release(helm: Helm, api: HostApi, timeout_seconds: float) -> list[str]:
+async def remove_release(helm: Helm, api: KubeApi, timeout_seconds: float) -> list[str]:
     """Remove everything of the run from its cluster; returns what is still there, and why.
 
+    Raises KubeApiUnreachable or KubeApiDenied where the API says nothing about that.
     A namespace that is not this run's is not touched, even if the run meant to have it.
     """
     trouble: list[str] = []
@@ -29,10 +28,14 @@ async def remove_release(helm: Helm, api: HostApi, timeout_seconds: float) -> li
                 await api.delete_namespace(timeout_seconds)
     except TimeoutError:
         trouble.append("out of time")
-    except ApiException as error:
-        trouble.append(f"the API said {error.status} {error.reason}")
+    except (KubeApiUnreachable, KubeApiDenied):
+        raise
+    except KubeApiError as error:
+        trouble.append(error.message)
     try:
         left = await api.leftovers()
-    except ApiException as error:  # the API did not list it, so it may still be there
-        left = [f"namespace/{api.namespace} (the API said {error.status} {error.reason} when we looked)"]
+    except (KubeApiUnreachable, KubeApiDenied):
+        raise
+    except KubeApiError as error:  # the API did not list it, so it may still be there
+        left = [f"namespace/{api.namespace} ({error.message}, when it was looked for)"]
     return [*left, *trouble] if left else []

@@ -1,10 +1,14 @@
-"""The runner's few calls to the cluster that carries the run."""
+"""The runner's few calls to the cluster that carries the run.
+
+The port to the Kubernetes client: its exceptions, and urllib3's, become errors of our own here and leave it nowhere.
+"""
 
 import asyncio
 import base64
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +16,16 @@ from typing import Any
 import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from scaletest.errors import InstallError
+from scaletest.errors import (
+    KubeApiConflict,
+    KubeApiDenied,
+    KubeApiError,
+    KubeApiNotFound,
+    KubeApiUnreachable,
+)
 from scaletest.host.owners import Owner
 
 RUN_LABEL = "bigfleet-scaletest-run"
@@ -22,16 +33,17 @@ RUN_LABEL = "bigfleet-scaletest-run"
 OWNER_ANNOTATION = "bigfleet-scaletest/owner"
 RUN_CONFIG_MAP = "scaletest-run"
 _CALL_SECONDS = 15
-# What to check when the API does not accept our credentials (401), or does not allow a call (403).
-_REFUSED = {
-    401: "kubectl auth whoami shows whether the kubeconfig's credentials are any good",
-    403: "kubectl auth can-i --list shows what you may do; a run needs a namespace, and ClusterRoles for its pods",
+_NO_ANSWER_HINT = "run `kubectl cluster-info`, which asks it too"
+# What to do when the API does not accept the credentials (401), or does not allow a call (403).
+_DENIED_HINTS = {
+    401: "run `kubectl auth whoami` to see whether the kubeconfig's credentials are any good",
+    403: "run `scaletest-runner rbac` for the ClusterRole that a run needs",
 }
 # Reasons of a container that waits for its turn.
 _STARTING = frozenset({"PodInitializing", "ContainerCreating"})
 
 
-class HostApi:
+class KubeApi:
     """Namespace, Secrets, ConfigMaps and pods of one run. The library is synchronous, so each call takes a thread."""
 
     def __init__(self, kubeconfig: Path, namespace: str, run_id: str, private_dir: Path) -> None:
@@ -39,7 +51,10 @@ class HostApi:
         self.run_id = run_id
         # The library writes the administrator's key to files: they belong where the run's other keys are.
         document = yaml.safe_load(kubeconfig.read_text())
-        api_client = config.new_client_from_config_dict(document, temp_file_path=str(private_dir))
+        try:
+            api_client = config.new_client_from_config_dict(document, temp_file_path=str(private_dir))
+        except ConfigException as error:
+            raise KubeApiError(f"{kubeconfig} cannot be used: {error}", hint="run `kubectl config view`") from error
         self._core = client.CoreV1Api(api_client)
         self._rbac = client.RbacAuthorizationV1Api(api_client)
         self._authentication = client.AuthenticationV1Api(api_client)
@@ -55,7 +70,7 @@ class HostApi:
         """The user name by which the API knows us; `us` where it does not say."""
         try:
             answer = await self._call(self._authentication.create_self_subject_review, {})
-        except ApiException:
+        except KubeApiError:
             return "us"
         return str(answer.status.user_info.username)
 
@@ -69,10 +84,8 @@ class HostApi:
         """What occupies the namespace; None: it does not exist."""
         try:
             found = await self._call(self._core.read_namespace, self.namespace)
-        except ApiException as error:
-            if error.status == 404:
-                return None
-            raise
+        except KubeApiNotFound:
+            return None
         run_id = (found.metadata.labels or {}).get(RUN_LABEL, "")
         return Holder(run_id, leaving=found.metadata.deletion_timestamp is not None)
 
@@ -140,8 +153,8 @@ class HostApi:
             while time.monotonic() < deadline:
                 await self._call(self._core.read_namespace, self.namespace)
                 await asyncio.sleep(0.3)
-        except ApiException as error:
-            return bool(error.status == 404)
+        except KubeApiNotFound:
+            return True
         return False
 
     async def runs(self, run_id: str = "") -> "dict[str, RunObjects]":
@@ -162,11 +175,8 @@ class HostApi:
         """Delete what the run has outside of its namespace, whether or not a release still knows it."""
         ours = (await self.runs(self.run_id)).get(self.run_id, RunObjects())
         for kind, name in ours.objects:
-            try:
+            with suppress(KubeApiNotFound):
                 await self._call(self._cluster_kinds()[kind][1], name)
-            except ApiException as error:
-                if error.status != 404:
-                    raise
 
     async def leftovers(self) -> list[str]:
         """What of the run is still there."""
@@ -189,16 +199,8 @@ class HostApi:
     async def _call(self, function: Any, *arguments: Any, **options: Any) -> Any:
         try:
             return await asyncio.to_thread(function, *arguments, _request_timeout=_CALL_SECONDS, **options)
-        except HTTPError as error:
-            raise InstallError(
-                f"the host's API does not answer: {_last_words(error)}", hint="kubectl cluster-info asks it too"
-            ) from error
-        except ApiException as error:
-            if error.status in _REFUSED:
-                raise InstallError(
-                    f"the Kubernetes API denied the request: {_message(error)}", hint=_REFUSED[error.status]
-                ) from error
-            raise
+        except (HTTPError, ApiException) as error:
+            raise error_of(error) from error
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,19 @@ class RunObjects:
         yield from (f"{kind}/{name}" for kind, name in self.objects)
 
 
+def error_of(error: HTTPError | ApiException) -> KubeApiError:
+    """The error of ours that says what the client's exception says."""
+    if isinstance(error, HTTPError):
+        return KubeApiUnreachable(f"the Kubernetes API does not answer: {_last_words(error)}", hint=_NO_ANSWER_HINT)
+    said = _message(error)
+    if not error.status:  # how the client wraps a TLS handshake that failed
+        return KubeApiUnreachable(f"the Kubernetes API does not answer: {said}", hint=_NO_ANSWER_HINT)
+    if error.status in _DENIED_HINTS:
+        return KubeApiDenied(f"the Kubernetes API denied the request: {said}", hint=_DENIED_HINTS[error.status])
+    kind = {404: KubeApiNotFound, 409: KubeApiConflict}.get(error.status, KubeApiError)
+    return kind(f"the Kubernetes API answered {error.status}: {said}")
+
+
 def _last_words(error: HTTPError) -> str:
     """The cause, without the connection pool, the URL and the retries around it."""
     return str(getattr(error, "reason", None) or error).rpartition(": ")[2]
@@ -251,7 +266,7 @@ def _message(error: ApiException) -> str:
     try:
         return str(json.loads(error.body or "")["message"])
     except (TypeError, ValueError, KeyError):
-        return str(error.reason)
+        return " ".join(str(error.reason).split())
 
 
 def component_of(pod: Any) -> str:

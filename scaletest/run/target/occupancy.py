@@ -1,12 +1,12 @@
 """Whether a namespace is free for a run, and the cluster free of what former runs left."""
 
 from scaletest.errors import UsageError
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 
 TAKE_ANOTHER = "--namespace NAME takes another one"
 
 
-async def refuse_occupied(api: HostApi, gc_command: str) -> None:
+async def refuse_occupied(api: KubeApi, gc_command: str) -> None:
     """Refuse a namespace that exists, and what former runs left outside of theirs: with these an install fails later.
 
     Raises UsageError: nothing was started, and another --namespace may do.

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kubernetes.client.exceptions import ApiException
-
-from scaletest.errors import InstallError
-from scaletest.run.target.kube_api import HostApi
+from scaletest.errors import KubeApiDenied, KubeApiError, KubeApiUnreachable
+from scaletest.run.target.kube_api import KubeApi
 
 _RBAC = "rbac.authorization.k8s.io"
 _MANAGE = ("get", "list", "create", "patch", "delete")
@@ -70,8 +68,8 @@ def cluster_role() -> dict[str, Any]:
     }
 
 
-async def refuse_without_rights(api: HostApi, context: str, *, forwards: bool) -> None:
-    """Raises InstallError, with all that is missing, where the cluster would stop a run halfway."""
+async def refuse_without_rights(api: KubeApi, context: str, *, forwards: bool) -> None:
+    """Raises KubeApiDenied, with all that is missing, where the cluster would stop a run halfway."""
     rights = [*RIGHTS, *([FORWARDING] if forwards else [])]
     asked = [attributes for right in rights for attributes in right.attributes(api.namespace)]
     turns = asyncio.Semaphore(_AT_ONCE)
@@ -82,17 +80,19 @@ async def refuse_without_rights(api: HostApi, context: str, *, forwards: bool) -
 
     try:
         found = [words for words in await asyncio.gather(*map(missing, asked)) if words]
-    except ApiException as error:
-        raise InstallError(
-            f"context {context} cannot say what we may do there: {error.status} {error.reason}",
-            hint=f"kubectl --context {context} auth can-i create namespaces",
+    except (KubeApiUnreachable, KubeApiDenied):
+        raise
+    except KubeApiError as error:
+        raise KubeApiError(
+            f"context {context} does not say what the runner may do there: {error.message}",
+            hint=f"run `kubectl --context {context} auth can-i create namespaces`",
         ) from error
     if found:
         more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-        raise InstallError(
+        raise KubeApiDenied(
             f"context {context} does not let {await api.me()} {', '.join(found[:_MOST_SHOWN])}{more}",
-            hint=f"kubectl auth can-i --list --context {context} shows what there is; "
-            "scaletest-runner rbac prints the ClusterRole that a run needs",
+            hint="run `scaletest-runner rbac` for the ClusterRole that a run needs; "
+            f"`kubectl auth can-i --list --context {context}` lists the rights that you have",
         )
 
 

@@ -17,7 +17,7 @@ from scaletest.host.owners import Owner
 from scaletest.host.registry import new_host
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT
 from scaletest.run.target.contexts import ContextRecord, copy_context, new_stage_dir
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from scaletest.run.target.occupancy import refuse_occupied
 from scaletest.run.target.port_forward import PortForward
 from scaletest.run.target.rights import refuse_without_rights
@@ -46,7 +46,7 @@ class Ground(Protocol):
         """Wait until the ground is gone although the runner did not stop it, and return what to say then."""
         ...
 
-    async def address(self, api: HostApi, pod: str, port: int) -> str:
+    async def address(self, api: KubeApi, pod: str, port: int) -> str:
         """`host:port` at which the runner reaches a pod."""
         ...
 
@@ -87,7 +87,7 @@ class EmbeddedGround:
     async def ended(self) -> HostError:
         return await self._host.ended()
 
-    async def address(self, api: HostApi, pod: str, port: int) -> str:
+    async def address(self, api: KubeApi, pod: str, port: int) -> str:
         return f"{await api.pod_ip(pod)}:{port}"
 
     async def close_ways(self) -> None:
@@ -130,7 +130,7 @@ class ContextGround:
         await asyncio.Event().wait()
         raise RuntimeError("a run does not end a cluster that it did not start")
 
-    async def address(self, api: HostApi, pod: str, port: int) -> str:  # noqa: ARG002
+    async def address(self, api: KubeApi, pod: str, port: int) -> str:  # noqa: ARG002
         """This end of a port-forward, or what the user says: there, too, the snapshots are one port further."""
         if self._prometheus_url and pod == PROMETHEUS_POD:
             return address_of(self._prometheus_url, port - PROMETHEUS_PORT)
@@ -184,7 +184,7 @@ async def prepare_context(
 ) -> Ground:
     """The kube context, by a copy of how to reach it: whatever the user selects meanwhile, the run stays there.
 
-    Raises InstallError where the cluster does not answer, or does not let us do what a run does; UsageError where
+    Raises KubeApiError where the cluster does not answer, or does not let us do what a run does; UsageError where
     the namespace is taken.
     """
     directory = new_stage_dir(run_id)
@@ -192,7 +192,7 @@ async def prepare_context(
     ground = ContextGround(record, directory, kubectl, say, prometheus_url)
     try:
         await copy_context(kubectl, context, ground.kubeconfig)
-        api = HostApi(ground.kubeconfig, namespace, run_id, directory)
+        api = KubeApi(ground.kubeconfig, namespace, run_id, directory)
         await refuse_without_rights(api, context, forwards=not prometheus_url)
         await refuse_occupied(api, f"scaletest-runner gc --context {context}")
     except BaseException:

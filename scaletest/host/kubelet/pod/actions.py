@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 
+from scaletest.errors import ScaletestError
 from scaletest.host.kubelet.pod.sandbox import Launch
 from scaletest.host.kubelet.runtime import Runtime
 
@@ -14,7 +15,7 @@ _OUTPUT_BYTES = 1024
 _AT_ONCE = 0.0
 
 
-class ActionFailed(Exception):
+class ActionFailed(ScaletestError):
     """An action did not succeed, in words for an Event."""
 
 

@@ -4,9 +4,10 @@ import base64
 
 from bigfleet.kube import KubeClient, NotFound, Object, Resource
 from bigfleet.kube.resources import CONFIG_MAPS, SECRETS
+from scaletest.errors import ScaletestError
 
 
-class Unresolvable(Exception):
+class Unresolvable(ScaletestError):
     """A pod spec asks for something that is not there (yet)."""
 
     # What the container's status and the Event say, as a kubelet would.

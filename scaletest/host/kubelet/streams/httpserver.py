@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import structlog
 
 from bigfleet.process.racing import first_of
+from scaletest.errors import ScaletestError
 
 _MAX_HEAD_BYTES = 64 * 1024
 _HEAD_SECONDS = 30.0
@@ -22,7 +23,7 @@ _HEAD_SECONDS = 30.0
 log = structlog.get_logger(__name__)
 
 
-class Refusal(Exception):
+class Refusal(ScaletestError):
     """An answer that is an error."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
-from scaletest.judge.prometheus import SERVER_NAME, Prometheus, PrometheusUnreachable
-from scaletest.run.steps.evidence import SnapshotFailed, keep_snapshot
+from scaletest.errors import PrometheusUnreachable, SnapshotFailed
+from scaletest.judge.prometheus import SERVER_NAME, Prometheus
+from scaletest.run.steps.evidence import keep_snapshot
 
 ONE = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, "1"]}]}}
 

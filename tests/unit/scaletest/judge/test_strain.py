@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.windows import Stretch
 from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import Outcome
-from scaletest.judge.prometheus import Prometheus, PrometheusUnreachable, Sample
+from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.judge.selfcheck.checks import CheckRecord, check, load_that_did_not_come, strains
 from scaletest.judge.selfcheck.pressure import pressed_minutes, read_pressure, worst_percent
 from scaletest.judge.selfcheck.strain import ScrapeIntervals, Seen, Strained, check_strain, missed_share, strained_by

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.run.steps.evidence import SnapshotFailed, count_snapshot
+from scaletest.errors import SnapshotFailed
+from scaletest.run.steps.evidence import count_snapshot
 
 _META = json.dumps({"stats": {"numSeries": 3, "numSamples": 12}}).encode()
 BLOCK = {"01ABC/meta.json": _META, "01ABC/index": b"i" * 5000, "01ABC/chunks/000001": b"c" * 50_000}

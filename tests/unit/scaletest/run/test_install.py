@@ -15,9 +15,8 @@ from kubernetes.client import (
     V1PodCondition,
     V1PodStatus,
 )
-from kubernetes.client.exceptions import ApiException
 
-from scaletest.errors import UsageError
+from scaletest.errors import KubeApiConflict, UsageError
 from scaletest.run.steps.install import hopeless_container, prepare_stage, progress_line
 from scaletest.run.target.kube_api import Holder, RunObjects
 from scaletest.run.target.occupancy import refuse_occupied
@@ -38,7 +37,7 @@ class Cluster:
         return self.found
 
     async def create_namespace(self) -> None:
-        raise ApiException(409, "Conflict")
+        raise KubeApiConflict("the Kubernetes API answered 409: Conflict")
 
 
 async def refusal(cluster: Cluster) -> UsageError:

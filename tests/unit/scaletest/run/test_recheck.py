@@ -68,9 +68,9 @@ def test_the_soak_is_remembered() -> None:
 
 
 def test_what_nobody_knew_then_is_not_known_today() -> None:
-    blind = judge(restart_gate(smoke_plan()), Reading(None, problem="the host's API does not answer"), 60, 10)
+    blind = judge(restart_gate(smoke_plan()), Reading(None, problem="the Kubernetes API does not answer"), 60, 10)
     soaked = soaked_of(summary_of(Judgement([blind], [PRESSURE])), smoke_plan())
-    assert (soaked.restarts.value, soaked.restarts.problem) == (None, "the host's API does not answer")
+    assert (soaked.restarts.value, soaked.restarts.problem) == (None, "the Kubernetes API does not answer")
 
 
 def test_a_run_that_never_soaked_cannot_be_judged() -> None:

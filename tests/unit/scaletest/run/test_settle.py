@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from scaletest.errors import InstallError, NotSteady
+from scaletest.errors import KubeApiUnreachable, NotSteady
 from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.model.documents.profile import Profile
 from scaletest.run.journal import Event, Journal
 from scaletest.run.steps.settle import Settle
 from scaletest.run.steps.steadiness import PLATEAU_POLLS, QUIET_POLLS, Poll, Steadiness
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from tests.unit.plans import smoke_plan
 
 GOOD = Poll(
@@ -141,7 +141,7 @@ class Sluggish(Prometheus):
         return []
 
 
-class ReadyClusters(HostApi):
+class ReadyClusters(KubeApi):
     def __init__(self) -> None:
         """No connection."""
 
@@ -153,7 +153,7 @@ class Away(ReadyClusters):
     """An API that does not answer just now."""
 
     async def ready_pods(self, component: str) -> int:
-        raise InstallError("the host's API does not answer: refused")
+        raise KubeApiUnreachable("the Kubernetes API does not answer: refused")
 
 
 def test_an_api_that_does_not_answer_is_a_poll_that_is_not_steady(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_an_api_that_does_not_answer_is_a_poll_that_is_not_steady(tmp_path: Path
     with pytest.raises(NotSteady, match="2 of 2 clusters are not Ready"):
         asyncio.run(Settle(plan, Away(), Sluggish(), journal).wait())
     journal.close()
-    assert events[0].message == "the host's API does not answer: refused"
+    assert events[0].message == "the Kubernetes API does not answer: refused"
 
 
 @pytest.mark.parametrize(

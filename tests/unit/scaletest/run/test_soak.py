@@ -9,7 +9,7 @@ import pytest
 from scaletest.judge.prometheus import Prometheus, Sample, Series
 from scaletest.run.journal import Journal
 from scaletest.run.steps.soak import Soak, soak_figures
-from scaletest.run.target.kube_api import HostApi
+from scaletest.run.target.kube_api import KubeApi
 from tests.unit.plans import smoke_plan
 
 
@@ -32,7 +32,7 @@ class Cycles(Prometheus):
         return [Sample({"le": "60"}, 1.0)]
 
 
-class Nowhere(HostApi):
+class Nowhere(KubeApi):
     def __init__(self) -> None:
         """No connection."""
 
