@@ -12,25 +12,27 @@ import typer
 from bigfleet.process.commandline import end
 from scaletest.cli.documents import list_profiles, list_substrates, show_schema, validate
 from scaletest.cli.evidence import check, replay
+from scaletest.cli.fleet import collect_garbage, show_status, take_down
 from scaletest.cli.host import host_app
 from scaletest.cli.plan import show_plan
+from scaletest.cli.rbac import show_rbac
 from scaletest.cli.run import run
 from scaletest.cli.simulate import simulate_profile
-from scaletest.cli.stage import bring_up, collect_garbage, show_status, take_down
-from scaletest.cli.target import show_rbac
 from scaletest.cli.tools import tools_app
+from scaletest.cli.up import bring_up
 from scaletest.errors import Interrupted, ScaletestError
 
 app = typer.Typer(
     help="Proves that BigFleet holds its SLOs at a given size, on real Kubernetes control planes.\n\n"
-    "Without a command it runs a profile: scaletest-runner --profile smoke",
+    "Without a command it runs a profile: scaletest-runner --profile smoke; that is the command `run`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich alone would double the time that --help takes
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.callback(invoke_without_command=True)(run)
+app.command("run")(run)
 app.command("up")(bring_up)
 app.command("down")(take_down)
 app.command("status")(show_status)

@@ -1,20 +1,14 @@
-"""Arguments that several commands share, and how their text is read."""
+"""Options that several commands share. Their text is read in `scaletest.run.request`, alike for every command."""
 
-import math
-import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from scaletest.errors import UsageError
 from scaletest.model.files.problems import either
-from scaletest.run.steps.guard import DEFAULT_CAPS, DEFAULT_MAX_COST_USD, DEFAULT_MAX_DURATION, Caps
-
-if TYPE_CHECKING:
-    from scaletest.model.plan import Plan
-
-_NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+from scaletest.run.steps.guard import DEFAULT_MAX_COST_USD, DEFAULT_MAX_DURATION
 
 ProfileOption = Annotated[
     str, typer.Option("--profile", metavar="NAME|FILE", help="How much demand, which bars; see `profiles`.")
@@ -25,10 +19,7 @@ SubstrateOption = Annotated[
 DurationOption = Annotated[
     str, typer.Option("--duration", metavar="TIME", help="Length of the soak, e.g. 3m; default: the profile's.")
 ]
-SeedOption = Annotated[
-    int | None,
-    typer.Option("--seed", metavar="NUMBER", min=0, max=2**53 - 1, help="Repeats a draw; default: the profile's."),
-]
+SeedOption = Annotated[str, typer.Option("--seed", metavar="NUMBER", help="Repeats a draw; default: the profile's.")]
 MaxDurationOption = Annotated[
     str,
     typer.Option(
@@ -36,7 +27,7 @@ MaxDurationOption = Annotated[
     ),
 ]
 MaxCostOption = Annotated[
-    float | None,
+    str,
     typer.Option(
         "--max-cost-usd", metavar="USD", help=f"Cap on the estimated price; default: {DEFAULT_MAX_COST_USD:g}."
     ),
@@ -64,59 +55,46 @@ OutputOption = Annotated[
 ]
 
 
-def _is_a_namespace(name: str) -> str:
-    if not _NAMESPACE_NAME.fullmatch(name):
-        raise UsageError(f"--namespace: {name!r} is not a name", hint="a-z, 0-9 and - between them, at most 63")
-    return name
-
-
 NamespaceOption = Annotated[
     str,
     typer.Option(
         "--namespace",
         metavar="NAME",
         help="Where on the cluster; lets runs stand side by side.",
-        callback=_is_a_namespace,
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask before a paid run.")]
+ContextOption = Annotated[
+    str, typer.Option("--context", metavar="NAME", help="The kube context to run on; default: the current one.")
+]
+ImageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image",
+        metavar="[PART=]IMAGE",
+        help="The image of bigfleet or of scaletest (PART), or one that is both; with a tag or a digest.",
+    ),
+]
+PrometheusOption = Annotated[
+    str,
+    typer.Option(
+        "--prometheus-url",
+        metavar="URL",
+        help="Where the run's Prometheus answers; default: a port-forward of our own.",
+    ),
+]
+ResultsOption = Annotated[
+    Path | None, typer.Option("--results", metavar="DIR", help="Folder for the results; default: results/<run id>.")
+]
+# --output is a format wherever else it is; as the folder of the results it is kept for scripts that know it.
+FormerResultsOption = Annotated[Path | None, typer.Option("--output", metavar="DIR", hidden=True)]
 
 
-def read_plan(profile: str, substrate: str, duration: str, seed: int | None) -> "Plan":
-    """The plan that the flags ask for."""
-    from scaletest.host.machine import this_machine
-    from scaletest.model.files.reading import read_profile, read_substrate
-    from scaletest.model.plan import make_plan
-
-    profile_model, catalog, profile_name = read_profile(profile)
-    substrate_model, substrate_name = read_substrate(substrate)
-    soak = read_duration("--duration", duration) if duration else None
-    return make_plan(
-        profile_model,
-        profile_name,
-        catalog,
-        substrate_model,
-        substrate_name,
-        this_host=this_machine(),
-        soak_seconds=soak,
-        seed=seed,
-    )
-
-
-def read_caps(max_duration: str, max_cost_usd: float | None) -> Caps:
-    """The caps that the flags set; where one is left out, its default."""
-    if max_cost_usd is not None and not 0 <= max_cost_usd < math.inf:
-        raise UsageError(f"--max-cost-usd: {max_cost_usd:g} is not an amount of dollars")
-    return Caps(
-        read_duration("--max-duration", max_duration) if max_duration else DEFAULT_CAPS.max_duration_seconds,
-        DEFAULT_CAPS.max_cost_usd if max_cost_usd is None else max_cost_usd,
-    )
-
-
-def read_duration(flag: str, text: str) -> float:
-    from scaletest.model.documents.durations import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from error
+def chosen_results(results: Path | None, former: Path | None) -> Path | None:
+    """The folder that --results names, or its former name --output."""
+    if former is None:
+        return results
+    if results is not None:
+        raise UsageError("--output is the former name of --results", hint="give --results alone")
+    typer.echo("notice: --output DIR is called --results DIR now", err=True)
+    return former

@@ -1,6 +1,7 @@
 """`validate`, `schema`, `profiles` and `substrates`: the documents that a user writes, and those that ship."""
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -142,7 +143,8 @@ def _show(
         else:
             table.append([entry["name"], *figures(entry), entry["description"]])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    # In a pipe a row stays one line, with all of its words.
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else None
     for name, *cells, words in table:
         aligned = [cell.rjust(wide) for cell, wide in zip(cells, widths[1:], strict=False)]
         figures_line = "  ".join([name.ljust(widths[0]), *aligned, ""])

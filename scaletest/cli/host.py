@@ -9,7 +9,6 @@ from scaletest.cli.arguments import OutputOption
 from scaletest.cli.showing import age, table
 
 if TYPE_CHECKING:
-    from scaletest.host.registry import Host
     from scaletest.run.fleet.status import Standing
 
 host_app = typer.Typer(
@@ -36,7 +35,7 @@ def host_down(
     import asyncio
 
     from scaletest.host.ending import end_host
-    from scaletest.host.registry import choose, find_hosts
+    from scaletest.host.registry import choose, find_hosts, refuse_owned
 
     hosts = [host for host in find_hosts() if host.is_up or host.is_left]
     chosen = [host for host in hosts if not host.owner] if everything else [choose(hosts, host_id, hint=_UP)]
@@ -97,15 +96,6 @@ def say_if_something_is_left() -> None:
 
     if any(host.is_left for host in find_hosts()):
         typer.echo("killed runners left something behind: scaletest-runner gc shows it", err=True)
-
-
-def refuse_owned(host: "Host") -> None:
-    """Raises UsageError for a host that belongs to a living runner, which will end it."""
-    from scaletest.errors import UsageError
-
-    if host.owner and host.record:
-        what = f"run {host.record.run_id}" if host.record.run_id else "a command under way"
-        raise UsageError(f"host {host.id} belongs to {what}: process {host.owner.pid}", hint="end that with Ctrl-C")
 
 
 async def _up() -> None:

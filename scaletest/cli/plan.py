@@ -1,7 +1,6 @@
 """`plan`: what a run would be, without starting anything."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,13 +12,8 @@ from scaletest.cli.arguments import (
     SeedOption,
     SubstrateOption,
     choice,
-    read_caps,
-    read_plan,
 )
-from scaletest.errors import UsageError
-
-if TYPE_CHECKING:
-    from scaletest.model.plan import Plan
+from scaletest.cli.examining import examine_request
 
 FormatOption = Annotated[
     str,
@@ -33,12 +27,12 @@ FormatOption = Annotated[
 
 
 def show_plan(
-    profile: ProfileOption,
+    profile: ProfileOption = "",
     substrate: SubstrateOption = "embedded",
     duration: DurationOption = "",
-    seed: SeedOption = None,
+    seed: SeedOption = "",
     max_duration: MaxDurationOption = "",
-    max_cost_usd: MaxCostOption = None,
+    max_cost_usd: MaxCostOption = "",
     output: FormatOption = "text",
 ) -> None:
     """Show what a run would be: its size, time, price, gates.
@@ -51,22 +45,24 @@ def show_plan(
     import yaml
 
     from scaletest.report.plan import full_plan_lines, plan_document
-    from scaletest.run.steps.preflight import refusals_of_run
+    from scaletest.run.request.request import Request
+    from scaletest.run.steps.preflight import refuse
 
-    plan = read_plan(profile, substrate, duration, seed)
-    caps = read_caps(max_duration, max_cost_usd)
-    refusals = refusals_of_run(plan, caps)
+    examined = examine_request(
+        Request(
+            profile=profile,
+            substrate=substrate,
+            duration=duration,
+            seed=seed,
+            max_duration=max_duration,
+            max_cost_usd=max_cost_usd,
+        )
+    )
+    plan, caps, refusals = examined.plan, examined.caps, examined.refusals
     if output == "json":
-        typer.echo(json.dumps(plan_document(plan, caps), indent=2))
+        typer.echo(json.dumps(plan_document(plan, caps, refusals=refusals), indent=2))
     elif output == "values":
         typer.echo(yaml.safe_dump(plan.values("<run id>"), sort_keys=False), nl=False)
     else:
         typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
-    conclude(plan, refusals)
-
-
-def conclude(plan: "Plan", refusals: Sequence[UsageError]) -> None:
-    """After a plan was shown: it says why a run would be refused; what to do about it belongs beside the exit code."""
-    from scaletest.run.steps.preflight import refuse
-
-    refuse(refusals, f"{plan.profile_name} on {plan.substrate_name} would be refused")
+    refuse(refusals)

@@ -1,48 +1,39 @@
-"""A run: the command without a name."""
+"""`run`, which is also what the command without a name does."""
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bigfleet.process.commandline import show_version
 from scaletest.cli.arguments import (
+    ContextOption,
     DurationOption,
+    FormerResultsOption,
+    ImageOption,
     MaxCostOption,
     MaxDurationOption,
     NamespaceOption,
     ProfileOption,
+    PrometheusOption,
+    ResultsOption,
     SeedOption,
     SetOption,
     SubstrateOption,
     YesOption,
     choice,
-    read_caps,
-    read_plan,
+    chosen_results,
 )
 from scaletest.cli.asking import ask_before_spending, show_before_starting
-from scaletest.cli.plan import conclude
-from scaletest.cli.results_folder import make_results_folder, refuse_results_folder
+from scaletest.cli.examining import examine_request
 from scaletest.cli.showing import from_here
-from scaletest.cli.target import (
-    ContextOption,
-    ImageOption,
-    PrometheusOption,
-    Target,
-    read_target,
-    refuse_without_images,
-    refuse_without_prometheus,
-)
-from scaletest.cli.values import read_overrides, refuse_wrong_values
 from scaletest.errors import UsageError
 from scaletest.model.names import NAMESPACE
-from scaletest.project import CHART
-from scaletest.run.steps.guard import Caps
 
 if TYPE_CHECKING:
-    from scaletest.model.plan import Plan
+    from scaletest.run.request.examining import Examined
 
 
 def _show_version(asked: bool) -> None:
@@ -55,12 +46,11 @@ def run(
     profile: ProfileOption = "",
     substrate: SubstrateOption = "embedded",
     duration: DurationOption = "",
-    seed: SeedOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="Results folder; default: results/<run id>.")
-    ] = None,
+    seed: SeedOption = "",
+    results: ResultsOption = None,
+    former_results: FormerResultsOption = None,
     max_duration: MaxDurationOption = "",
-    max_cost_usd: MaxCostOption = None,
+    max_cost_usd: MaxCostOption = "",
     yes: YesOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and what would be refused; stop.")] = False,
     keep: Annotated[
@@ -84,49 +74,49 @@ def run(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show it and exit.")
     ] = False,
 ) -> None:
-    """Run a profile on a substrate: install, settle, soak, judge, keep the evidence, tear down."""
+    """Run a profile and judge it; nothing is left but results.
+
+    Install, settle, soak, judge, keep the evidence, tear down. `run` may be left out.
+    """
     if context.invoked_subcommand:
         _refuse_flags_of_a_run(context)
         return
-    if not profile:
-        raise UsageError("--profile is missing", hint="try --profile smoke")
     import asyncio
 
-    from scaletest.report.dashboard import with_dashboard
     from scaletest.report.plan import full_plan_lines, plan_lines
-    from scaletest.run.steps.preflight import refusals_of_run, refuse
-    from scaletest.run.target.helm_errors import merged
+    from scaletest.run.request.request import Place, Request
+    from scaletest.run.steps.preflight import refuse
 
-    plan = read_plan(profile, substrate, duration, seed)
-    overrides = read_overrides(sets or [], CHART)
-    caps = read_caps(max_duration, max_cost_usd)
-    refusals = refusals_of_run(plan, caps)
-    target = Target()
-    try:
-        target = read_target(plan, kube_context, images or [], prometheus_url)
-        refuse_without_images(target, overrides)
-        refuse_without_prometheus(overrides)
-    except UsageError as error:
-        refusals.append(error)
-    chosen = merged(target.images, overrides)
-    try:
-        refuse_wrong_values(CHART, with_dashboard(plan, plan.values("dry-run")), chosen, namespace)
-    except UsageError as error:
-        refusals.append(error)
+    place = Place(
+        namespace=namespace,
+        context=kube_context,
+        images=images or (),
+        prometheus_url=prometheus_url,
+        sets=sets or (),
+        results=chosen_results(results, former_results),
+    )
+    examined = examine_request(
+        Request(
+            profile=profile,
+            substrate=substrate,
+            duration=duration,
+            seed=seed,
+            max_duration=max_duration,
+            max_cost_usd=max_cost_usd,
+            place=place,
+        )
+    )
+    plan, goes_to = examined.plan, examined.destination.context
     if dry_run:
-        try:
-            refuse_results_folder(output)
-        except UsageError as error:
-            refusals.append(error)
-        typer.echo("\n".join(full_plan_lines(plan, caps, refusals)))
-        conclude(plan, refusals)
-        if target.context:
-            typer.echo(f"context {target.context} was not asked; a run looks at it before it installs anything")
+        typer.echo("\n".join(full_plan_lines(plan, examined.caps, examined.refusals)))
+        refuse(examined.refusals)
+        if goes_to:
+            typer.echo(f"context {goes_to} was not asked; a run looks at it before it installs anything")
         return
-    refuse(refusals)
+    refuse(examined.refusals)
     show_before_starting(plan_lines(plan))
-    ask_before_spending(plan, target.context, yes)
-    sys.exit(asyncio.run(_run(plan, target, output, caps, chosen, namespace, keep, display)))
+    ask_before_spending(plan, goes_to, yes)
+    sys.exit(asyncio.run(_run(examined, place.results, keep, display)))
 
 
 def _refuse_flags_of_a_run(context: typer.Context) -> None:
@@ -138,38 +128,21 @@ def _refuse_flags_of_a_run(context: typer.Context) -> None:
             raise UsageError(f"{flag} stands before {name}", hint=f"{name} takes its flags behind it: {name} {flag} …")
 
 
-async def _run(
-    plan: "Plan",
-    target: Target,
-    output: Path | None,
-    caps: Caps,
-    chosen: dict[str, Any],
-    namespace: str,
-    keep: bool,
-    display: str,
-) -> int:
+async def _run(examined: "Examined", output: Path | None, keep: bool, display: str) -> int:
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.display import display_for
     from scaletest.report.pages import RunPages
-    from scaletest.run.fleet.stage import StageOptions
     from scaletest.run.journal import Journal
     from scaletest.run.lifecycle import Run, RunOptions
+    from scaletest.run.results_folder import make_results_folder
 
+    plan, caps = examined.plan, examined.caps
     view = display_for(display, plan, caps)
     run_id, results = make_results_folder(output, plan.profile_name)
-    toolchain = await provide_toolchain(target.tools)
+    toolchain = await provide_toolchain(examined.destination.tools)
     view.header(run_id)
-    stage = StageOptions(
-        run_id=run_id,
-        chart=CHART,
-        bin_dir=toolchain.bin_dir,
-        helm=toolchain.path("helm"),
-        context=target.context,
-        prometheus_url=target.prometheus_url,
-        namespace=namespace,
-        overrides=chosen,
-    )
+    stage = examined.stage_options(run_id, toolchain.bin_dir, toolchain.path("helm"))
     options = RunOptions(results, stage, caps, RunPages(), keep=keep)
     journal = Journal(results / "events.jsonl", view.show)
     run = Run(plan, options, journal)
@@ -186,9 +159,9 @@ async def _run(
 
 
 async def _show_what_stays(run_id: str, show: Callable[[str], None]) -> None:
-    from scaletest.cli.stage import look
-    from scaletest.cli.standing import stage_lines
+    from scaletest.cli.standing import standing_lines
+    from scaletest.run.fleet.status import look_at_all
 
-    for standing in [one for one in await look() if one.run_id == run_id]:
-        for line in ["", *stage_lines(standing)]:
+    for standing in [one for one in await look_at_all() if one.run_id == run_id]:
+        for line in ["", *standing_lines(standing)]:
             show(line)

@@ -11,7 +11,6 @@ from scaletest.cli.arguments import (
     ProfileOption,
     SeedOption,
     SubstrateOption,
-    read_plan,
 )
 from scaletest.errors import ExitCode
 
@@ -19,10 +18,10 @@ _PROGRESS_SECONDS = 2.0
 
 
 def simulate_profile(
-    profile: ProfileOption,
+    profile: ProfileOption = "",
     substrate: SubstrateOption = "embedded",
     duration: DurationOption = "",
-    seed: SeedOption = None,
+    seed: SeedOption = "",
     output: OutputOption = "text",
 ) -> None:
     """Predict a run in seconds, without Kubernetes.
@@ -35,8 +34,9 @@ def simulate_profile(
 
     from scaletest.report.prediction import prediction_document, prediction_lines
     from scaletest.run.offline.simulate import simulate
+    from scaletest.run.request.request import Request, read_plan
 
-    plan = read_plan(profile, substrate, duration, seed)
+    plan = read_plan(Request(profile=profile, substrate=substrate, duration=duration, seed=seed))
     began = time.perf_counter()
     prediction = simulate(plan, _Progress())
     wall = time.perf_counter() - began

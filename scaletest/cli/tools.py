@@ -106,6 +106,11 @@ async def provide_toolchain(
             signal.signal(number, before[number])
 
 
+async def find_helm() -> Path:
+    """Helm, which comes with our own packages: nothing is built for it."""
+    return (await provide_toolchain(["helm"])).path("helm")
+
+
 def list_lines(listing: "Listing") -> list[str]:
     """A table of the tools, then what is worth knowing about where they come from."""
     rows = [("NAME", "VERSION", "FROM", "SIZE")]

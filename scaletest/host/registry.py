@@ -133,6 +133,13 @@ def choose(hosts: list[Host], wanted: str, *, what: str = "host", hint: str = ""
     raise UsageError(f"there is no {what} {wanted!r}", hint=f"up: {names}")
 
 
+def refuse_owned(host: Host) -> None:
+    """Raises UsageError for a host that belongs to a living runner, which will end it."""
+    if host.owner and host.record:
+        what = f"run {host.record.run_id}" if host.record.run_id else "a command under way"
+        raise UsageError(f"host {host.id} belongs to {what}: process {host.owner.pid}", hint="end that with Ctrl-C")
+
+
 def names_of(host: Host) -> list[str]:
     """By what people may call it."""
     return [host.id, *([host.record.run_id] if host.record and host.record.run_id else [])]

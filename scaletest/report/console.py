@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from scaletest.errors import ExitCode
 from scaletest.model.documents.durations import format_duration
+from scaletest.report.fitting import fitted, pasteable, screen_columns
 from scaletest.run.journal import Event
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
@@ -53,9 +54,11 @@ def verdict_lines(summary: dict[str, Any], output: Path | str) -> list[str]:
     if gates:
         lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
     lines.append(headline(summary))
-    lines += [f"  {failure['reason']}" for failure in summary["failures"]]
+    lines += fitted(f"  {failure['reason']}" for failure in summary["failures"])
     lines += ["", f"cost       {price(summary)}", f"evidence   {output}"]
-    return [*lines, *(f"{'next' if first else '':<10} {line}" for first, line in _next_steps(summary, output))]
+    for first, step in _next_steps(summary, output):
+        lines += _step_lines(first, step, output)
+    return lines
 
 
 def price(summary: dict[str, Any]) -> str:
@@ -66,13 +69,21 @@ def price(summary: dict[str, Any]) -> str:
     return f"about ${cost['estimatedRunUsd']:,.2f}, of which ${cost['estimatedUsd']:,.2f} for the soak"
 
 
+def _step_lines(first: bool, step: str, output: Path | str) -> list[str]:
+    title = f"{'next' if first else '':<10} "
+    if step.startswith("scaletest-runner"):
+        return pasteable(title, step)
+    # What begins with a path is as long as that.
+    return [f"{title}{step}"] if step.startswith(str(output)) else fitted([f"{title}{step}"])
+
+
 def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[bool, str]]:
     """What a reader of this verdict does now."""
     steps = []
     if summary["verdict"] == "void":
         steps.append("run it again on a machine with less to do, or on a larger one; the profile is not to blame")
     if summary["snapshot"]:
-        steps.append(f"scaletest-runner replay {output}  # look at every series of the run")
+        steps.append(f"scaletest-runner replay {output}  # look at every series")
     if (Path(output) / "logs").is_dir():
         steps.append(f"{output}/logs has the last words of every container")
     if any(failure["exitCode"] == ExitCode.LEFTOVERS for failure in summary["failures"]):
@@ -100,21 +111,28 @@ def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(f"  · strained: {check['reason']}")
         elif check["verdict"] in ("unmeasured", "skipped"):
             lines.append(f"  - harness: {check['title']} is not judged: {check['reason']}")
-    return lines
+    return fitted(lines)
 
 
 def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:
     """One aligned line for each judged gate."""
     width = max((len(gate["title"]) for gate in gates), default=0)
-    return [_gate_line(gate, width) for gate in gates]
+    return [line for gate in gates for line in _gate_lines(gate, width)]
 
 
-def _gate_line(gate: dict[str, Any], width: int) -> str:
+def _gate_lines(gate: dict[str, Any], width: int) -> list[str]:
     value = f"{gate['value']:.4g}" if "value" in gate else "–"
     bound = f"{'≥' if gate['least'] else '≤'} {gate['bound']:g} {gate.get('unit', '')}".rstrip()
     seen = _observations(gate)
     note = "" if gate["verdict"] == "pass" else f"{gate['verdict']}: {gate['reason']}"
-    return f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  {bound:<15} {seen:<9} {note}".rstrip()
+    figures = f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  "
+    aligned = f"{figures}{bound:<15} {seen:<9} {note}".rstrip()
+    # A note that has no room in its column moves up to the figures, or stands below them.
+    close = " ".join(filter(None, [f"{figures}{bound}", seen, note]))
+    for whole in (aligned, close):
+        if len(whole) <= screen_columns():
+            return [whole]
+    return [f"{figures}{bound:<15} {seen}".rstrip(), *fitted([f"      {note}"])]
 
 
 def _observations(gate: dict[str, Any]) -> str:

@@ -12,15 +12,15 @@ from scaletest.model.demand.sizing import SeedSizes
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.footprint import GIB
 from scaletest.model.plan import Plan
+from scaletest.report.fitting import fitted
 from scaletest.run.steps.guard import DEFAULT_CAPS, Caps, needed_flags
-from scaletest.run.steps.preflight import not_built, refusals_of_run, warnings_of
+from scaletest.run.steps.preflight import parts_not_built, refusals_of_run, warnings_of
 
 
 def plan_lines(plan: Plan) -> list[str]:
     """The essentials, a few aligned lines: shown before every run."""
     expected = plan.expected
-    return [
-        *fleet_lines(plan),
+    lines = [
         f"time        {_time(plan)}",
         f"cost        {_price(plan)}",
         f"expected    about {counted(expected['replacements'], 'machine')} replaced and "
@@ -28,12 +28,13 @@ def plan_lines(plan: Plan) -> list[str]:
         f"the {format_duration(plan.window_seconds)} that the gates look at",
         *(f"{'warning':<12}{line}" for line in warnings_of(plan)),
     ]
+    return [*fleet_lines(plan), *fitted(lines)]
 
 
 def fleet_lines(plan: Plan) -> list[str]:
     """What is going to stand, whether a run uses it or `up` leaves it."""
     geometry, seeded = plan.geometry, plan.seeded
-    return [
+    lines = [
         f"profile     {plan.profile_name} on {plan.substrate_name}, seed {plan.seed}",
         f"scale       {counted(geometry.kwok_clusters, 'cluster')} × {counted(geometry.pods_per_cluster, 'Pod')}"
         f" = {counted(plan.pods, 'Pod')}{_times_asked_for(plan)}, "
@@ -42,6 +43,7 @@ def fleet_lines(plan: Plan) -> list[str]:
         f"hosts       {_hosts(plan)}; {counted(geometry.shards, 'shard')}, "
         f"{counted(geometry.coordinators, 'coordinator')}",
     ]
+    return fitted(lines)
 
 
 def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[UsageError] | None = None) -> list[str]:
@@ -71,7 +73,7 @@ def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[Us
         f"{'gate':<38} {'bar':<16} observations expected",
         *(_gate_line(gate, plan) for gate in all_gates(plan)),
     ]
-    return [*lines, "", *_outlook(plan, caps, refusals_of_run(plan, caps) if refusals is None else refusals)]
+    return fitted([*lines, "", *_outlook(plan, caps, refusals_of_run(plan, caps) if refusals is None else refusals)])
 
 
 def _outlook(plan: Plan, caps: Caps, refusals: Sequence[UsageError]) -> list[str]:
@@ -96,8 +98,11 @@ def _archetype_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def plan_document(plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "") -> dict[str, Any]:
-    """The plan as JSON, for plan.json and `--output json`."""
+def plan_document(
+    plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "", refusals: Sequence[UsageError] | None = None
+) -> dict[str, Any]:
+    """The plan as JSON, for plan.json and `--output json`. `refusals` as in `full_plan_lines`."""
+    against = refusals_of_run(plan, caps) if refusals is None else refusals
     geometry, footprint, sizes = plan.geometry, plan.footprint, plan.sizes
     return {
         "profile": plan.profile_name,
@@ -157,8 +162,8 @@ def plan_document(plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "") -> di
             for archetype in plan.catalog.demand
         ],
         "warnings": list(warnings_of(plan)),
-        "refusals": [refusal.message for refusal in refusals_of_run(plan, caps)],
-        "notBuilt": not_built(plan),
+        "refusals": [refusal.message for refusal in against],
+        "notBuilt": parts_not_built(plan),
         "values": plan.values(run_id),
     }
 

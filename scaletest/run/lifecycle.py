@@ -1,7 +1,7 @@
 """A run, from the first step to the last: install → settle → soak → evidence → verdict → teardown.
 
 Whatever happens on the way (a failure, the cap, Ctrl-C), the evidence is kept first and teardown follows, once. With
-`keep` the stage stays up instead.
+`keep` the fleet stays up instead.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class RunOptions:
     stage: StageOptions
     caps: Caps
     pages: Pages
-    # Leave the stage up at the end, however the run ends.
+    # Leave the fleet up at the end, however the run ends.
     keep: bool = False
 
 
@@ -109,7 +109,7 @@ class Run:
         self._snapshots_url = ""
         self._ledger_address = ""
         # The handler of SIGINT and its like.
-        ending = "keeping the stage" if options.keep else "tearing down"
+        ending = "keeping the fleet" if options.keep else "tearing down"
         self.interrupt = Interrupts(partial(journal.say, "stop"), f"keeping the evidence, then {ending}")
 
     async def execute(self) -> Outcome:
@@ -271,9 +271,9 @@ class Run:
     async def _leave_up(self) -> None:
         try:
             await self._stage.keep()
-            self._journal.say("kept", "the stage stays up")
+            self._journal.say("kept", "the fleet stays up")
         except ScaletestError as error:
-            self._journal.say("kept", f"the stage could not be left up: {error}")
+            self._journal.say("kept", f"the fleet could not be left up: {error}")
             await self._tear_down()
 
     async def _tear_down(self) -> None:

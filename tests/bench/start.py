@@ -26,7 +26,16 @@ async def measure() -> None:
         began = time.monotonic()
         try:
             await _runner(
-                "up", "--profile", "smoke", "--clusters", str(CLUSTERS), "--pods", "0", "--output", str(output), "--yes"
+                "up",
+                "--profile",
+                "smoke",
+                "--clusters",
+                str(CLUSTERS),
+                "--pods",
+                "0",
+                "--results",
+                str(output),
+                "--yes",
             )
             ready = time.monotonic() - began
         finally:

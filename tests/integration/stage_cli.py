@@ -125,11 +125,11 @@ class Runner:
 
     async def start_up(self, *arguments: str, **environ: str) -> Command:
         """`up` with the tiny chart."""
-        flags = ("--pods", "0", "--chart", str(self.chart), "--output", self._new_results())
+        flags = ("--pods", "0", "--chart", str(self.chart), "--results", self._new_results())
         return await self.start("up", *flags, *arguments, **environ)
 
     async def start_run(self, *arguments: str, **environ: str) -> Command:
-        return await self.start("--output", self._new_results(), *arguments, **environ)
+        return await self.start("--results", self._new_results(), *arguments, **environ)
 
     def _new_results(self) -> str:
         self.results = self.home / f"results-{len(self._commands)}"

@@ -94,7 +94,7 @@ async def run(
     root = checkout.root if checkout else PROJECT
     process = await asyncio.create_subprocess_exec(
         *(str(checkout.python) if checkout else sys.executable, "-m", "scaletest.cli"),
-        *("--output", str(output), *arguments),
+        *("--results", str(output), *arguments),
         cwd=root,
         env=os.environ | environ,
         stdout=asyncio.subprocess.PIPE,

@@ -23,7 +23,7 @@ class Stage:
         self._kubectl = asyncio.run(ensure(["kubectl"])).path("kubectl")
 
     async def up(self, *arguments: str) -> None:
-        await self.runner("up", "--output", str(self.output), *arguments)
+        await self.runner("up", "--results", str(self.output), *arguments)
 
     def down(self) -> None:
         """Remove it, unless a test has."""

@@ -5,12 +5,12 @@ Nothing that a living runner owns is ever listed, and nothing that was left up o
 
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from scaletest.errors import Leftovers, UsageError
+from scaletest.errors import Leftovers, ScaletestError, UsageError
 from scaletest.host.ending import end_host
 from scaletest.host.owners import Owner
 from scaletest.host.registry import Host, find_hosts, find_orphans, names_of
@@ -18,7 +18,7 @@ from scaletest.model.counting import counted
 from scaletest.model.names import NAMESPACE, RELEASE
 from scaletest.model.plan import TEARDOWN_SECONDS
 from scaletest.run.steps.teardown import remove_release
-from scaletest.run.target.contexts import ContextStage, find_stages, stages_dir
+from scaletest.run.target.contexts import ContextStage, copy_context, find_stages, stages_dir
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import KubeApi, RunObjects
 from scaletest.run.target.target import remove_notes
@@ -37,6 +37,31 @@ class Leftover:
     what: str
     # Raises Leftovers, or says why not.
     remove: Callable[[], Awaitable[None]]
+
+
+async def all_leftovers(run_id: str, context: str, scratch: Path, *, helm: Path, kubectl: Path) -> list[Leftover]:
+    """What is left of a run, or of all that no living runner will end; on this kube context too, if one is named."""
+    found = list(leftovers_of_run(run_id, helm) if run_id else local_leftovers(helm))
+    if context:
+        kubeconfig = scratch / "kubeconfig"
+        await copy_context(kubectl, context, kubeconfig)
+        known = {leftover.name for leftover in found}
+        on_cluster = await cluster_leftovers(kubeconfig, scratch, helm, run_id)
+        found += [leftover for leftover in on_cluster if leftover.name not in known]
+    return found
+
+
+async def remove_all(found: Iterable[Leftover], say: Callable[[str], object]) -> None:
+    """All that can be removed goes, whatever else can not. Raises Leftovers for the rest."""
+    stuck = []
+    for leftover in found:
+        try:
+            await leftover.remove()
+            say(f"removed  {leftover.name}: {leftover.what}")
+        except ScaletestError as error:
+            stuck.append(f"{leftover.name}: {error.message}")
+    if stuck:
+        raise Leftovers(f"could not be removed: {'; '.join(stuck)}")
 
 
 def local_leftovers(helm: Path) -> Iterator[Leftover]:

@@ -39,7 +39,7 @@ class StageOptions:
 async def check_chart(
     helm: Path, chart: Path, values: dict[str, Any], chosen: dict[str, Any], namespace: str = NAMESPACE
 ) -> None:
-    """Render the chart with what the user chose on top, which needs no ground."""
+    """Render the chart with what the user chose on top, which needs no cluster."""
     try:
         await Helm(helm, None, RELEASE, namespace).render(chart, merged(values, chosen), chosen)
     except HelmError as error:
@@ -81,7 +81,7 @@ class Stage:
         """Bring everything up on the ground; returns when every pod is Ready."""
         options, ground = self._options, self.ground
         if ground is None:
-            raise RuntimeError("there is no ground to build on")
+            raise RuntimeError("there is no cluster to build on")
         api = KubeApi(ground.kubeconfig, options.namespace, options.run_id, ground.private_dir)
         # From here on there is something to remove.
         self.api = api

@@ -10,9 +10,9 @@ import yaml
 
 from scaletest.errors import ScaletestError, UsageError
 from scaletest.host.owners import Owner
-from scaletest.host.registry import Host
+from scaletest.host.registry import Host, find_hosts
 from scaletest.model.names import COORDINATOR_PORT, PROMETHEUS_POD, PROMETHEUS_PORT
-from scaletest.run.target.contexts import ContextStage
+from scaletest.run.target.contexts import ContextStage, find_stages
 from scaletest.run.target.kube_api import KubeApi, component_of, is_ready
 from scaletest.run.target.target import runner_dir
 
@@ -75,6 +75,12 @@ class Standing:
         """The KWOK clusters' names."""
         names = [pod.metadata.name for pod in self.pods or [] if component_of(pod) == "kwok-cluster"]
         return sorted(names, key=lambda name: (len(name), name))
+
+
+async def look_at_all() -> list[Standing]:
+    """Every run that is up, whether it was left so or is under way."""
+    hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id]
+    return [*await look_at_hosts(hosts), *await look_at_stages(find_stages())]
 
 
 async def look_at_hosts(hosts: list[Host]) -> list[Standing]:

@@ -1,6 +1,6 @@
-"""`up`: build a stage, wait until its demand is bound, and leave it.
+"""`up`: build a fleet, wait until its demand is bound, and leave it.
 
-If it can't be built, or is interrupted, keep the logs and leave nothing. A demand that does not come leaves the stage
+If it can't be built, or is interrupted, keep the logs and leave nothing. A demand that does not come leaves the fleet
 up, so that the user can see why.
 """
 
@@ -53,9 +53,9 @@ class Up:
         self.interrupt = Interrupts(partial(journal.say, "stop"), "tearing down")
 
     async def execute(self) -> None:
-        """Return when every Pod of the demand is bound; the stage stays up until `down` removes it.
+        """Return when every Pod of the demand is bound; the fleet stays up until `down` removes it.
 
-        Raises NotSteady if the stage is up and its demand is not.
+        Raises NotSteady if the fleet is up and its demand is not.
         """
         self.interrupt.guard()
         try:
@@ -74,7 +74,7 @@ class Up:
             await self._stage.force_down()
             raise Interrupted("interrupted twice") from None
         if missing:
-            raise NotSteady(f"the stage is up, but its demand is not: {missing}", hint="bigfleetctl why says why")
+            raise NotSteady(f"the fleet is up, but its demand is not: {missing}", hint="run `bigfleetctl why`")
 
     async def _build(self) -> str:
         write_values(self._output / "rendered-values.yaml", self._stage.values)

@@ -21,10 +21,10 @@ from scaletest.run.steps.guard import Caps, beyond_caps
 _PARTITION_SECONDS = 60
 
 
-def refuse(refusals: Sequence[UsageError], headline: str = "") -> None:
-    """Raises one UsageError for all of them, if there are any; a headline stands for reasons that were told already."""
+def refuse(refusals: Sequence[UsageError]) -> None:
+    """Raises one UsageError for all of them, if there are any."""
     if refusals:
-        message = headline or "\n".join(refusal.message for refusal in refusals)
+        message = "\n".join(refusal.message for refusal in refusals)
         hints = dict.fromkeys(refusal.hint for refusal in refusals if refusal.hint)
         said = [hint for hint in hints if not any(hint != other and hint in other for other in hints)]
         raise UsageError(message, hint="; ".join(said))
@@ -37,7 +37,7 @@ def refuse_the_impossible(plan: Plan) -> None:
 
 def refusals_of_run(plan: Plan, caps: Caps) -> list[UsageError]:
     """Every reason why a run of this plan is not begun today, with these caps."""
-    return [*refusals_of(plan), *_not_built(plan), *beyond_caps(plan, caps)]
+    return [*refusals_of(plan), *not_built(plan), *beyond_caps(plan, caps)]
 
 
 def refusals_of(plan: Plan) -> list[UsageError]:
@@ -242,13 +242,14 @@ def _homeless_gang(plan: Plan) -> str:
     return ""
 
 
-def _not_built(plan: Plan) -> Iterator[UsageError]:
-    if missing := not_built(plan):
+def not_built(plan: Plan) -> Iterator[UsageError]:
+    """A refusal for what a profile or substrate may say, but a run does not do yet."""
+    if missing := parts_not_built(plan):
         yield UsageError(f"not built yet: {', '.join(missing)}", hint="`dev-50` on `embedded` runs today")
 
 
-def not_built(plan: Plan) -> list[str]:
-    """What a profile or substrate may say, but a run does not do yet."""
+def parts_not_built(plan: Plan) -> list[str]:
+    """What is asked for and not built yet."""
     asked = {
         "runnerActions": bool(plan.profile.runner_actions),
         "more than one shard": plan.geometry.shards > 1,
@@ -259,14 +260,14 @@ def not_built(plan: Plan) -> list[str]:
 
 def warnings_of(plan: Plan) -> Iterator[str]:
     """What may go wrong, in plain words; nothing here stops a run."""
-    yield from _warn_of_the_ground(plan)
+    yield from _warn_of_the_hosts(plan)
     yield from _warn_of_events(plan)
     clusters, drawn = plan.geometry.kwok_clusters, plan.demand.clusters_drawn
     if clusters > drawn:
         yield f"only {drawn} of the {clusters:,} clusters were drawn for this plan; its counts are scaled up from them"
 
 
-def _warn_of_the_ground(plan: Plan) -> Iterator[str]:
+def _warn_of_the_hosts(plan: Plan) -> Iterator[str]:
     geometry, footprint, host, cluster = plan.geometry, plan.footprint, plan.host, plan.substrate.cluster
     if not geometry.ramp_feasible and plan.profile.seed.bound_at_start < 1:
         yield (

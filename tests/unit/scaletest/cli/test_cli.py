@@ -11,23 +11,32 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.cli import results_folder
 from scaletest.cli.app import main
-from scaletest.cli.arguments import read_plan
 from scaletest.errors import UsageError
 from scaletest.project import PROFILES
 from scaletest.report.console import Console
+from scaletest.run import results_folder
+from scaletest.run.request.request import Request, read_plan
 from scaletest.toolchain import Toolchain, ensure
 from tests.unit.plans import smoke_plan
 from tests.unit.scaletest.run.test_guard import KUBECONFIG
 
 
 def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code, shown, told = run_cli_apart(monkeypatch, capsys, *arguments)
+    return code, shown + told
+
+
+def run_cli_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    """The exit code, stdout and stderr."""
     monkeypatch.setattr("sys.argv", ["scaletest-runner", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
         sys.exit(0)  # as the script does
-    return int(ended.value.code or 0), "".join(capsys.readouterr())
+    shown = capsys.readouterr()
+    return int(ended.value.code or 0), shown.out, shown.err
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,35 @@ def test_the_list_of_commands_says_each_in_a_whole_line(
     assert [line for line in commands if line.endswith("...")] == []
 
 
+def test_a_run_may_be_named_and_takes_the_same_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [run_cli(monkeypatch, capsys, *name, "--help")[1].partition("Options:")[2] for name in ((), ("run",))]
+    nameless, named = ({word for word in text.split() if word.startswith("--")} for text in options)
+    assert "--profile" in named
+    assert named == nameless
+    asked = ("--profile", "smoke", "--dry-run", "--duration", "1m", "--seed", "7")
+    assert run_cli(monkeypatch, capsys, "run", *asked) == run_cli(monkeypatch, capsys, *asked)
+    assert run_cli(monkeypatch, capsys, "run")[0] == 2
+
+
+@pytest.mark.parametrize("command", [(), ("run",)], ids=["without a name", "run"])
+def test_output_is_still_the_folder_of_the_results_and_says_its_new_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "summary.json").write_text("{}")
+    asked = (*command, "--profile", "smoke", "--dry-run", "--output", str(tmp_path))
+    code, _, told = run_cli_apart(monkeypatch, capsys, *asked)
+    assert code == 2
+    assert told.splitlines()[:2] == [
+        "notice: --output DIR is called --results DIR now",
+        f"scaletest-runner: {tmp_path} has a summary.json already",
+    ]
+    code, _, told = run_cli_apart(monkeypatch, capsys, *asked, "--results", str(tmp_path))
+    assert (code, told.splitlines()[0]) == (2, "scaletest-runner: --output is the former name of --results")
+    assert "--output" not in run_cli(monkeypatch, capsys, *command, "--help")[1]
+
+
 def test_help_says_how_to_run_a_profile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert "runs a profile: scaletest-runner --profile smoke" in run_cli(monkeypatch, capsys, "--help")[1]
 
@@ -123,7 +161,7 @@ def test_a_dry_run_shows_the_whole_plan_and_every_refusal(
         "not built yet: runnerActions",
         "--max-cost-usd is $1",
         "a run needs --max-cost-usd 2",
-        "scaletest-runner: failover-shard-kill on example-fat-host would be refused",
+        "scaletest-runner: runnerActions: kill-shard-bigfleet-shard-1 fires at",
     ):
         assert part in shown, part
 
@@ -174,7 +212,7 @@ def test_a_dry_run_looks_at_the_folder_of_its_results_and_makes_none(
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "summary.json").write_text("{}")
-    code, shown = run_cli(monkeypatch, capsys, "--profile", "smoke", "--dry-run", "--output", str(tmp_path / folder))
+    code, shown = run_cli(monkeypatch, capsys, "--profile", "smoke", "--dry-run", "--results", str(tmp_path / folder))
     assert (code, reason in shown) == (2 if reason else 0, True)
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
 
@@ -185,7 +223,10 @@ def test_a_dry_run_looks_at_the_folder_of_its_results_and_makes_none(
     [
         (["--profile", "500k", "--substrate", "example-fat-host"], "hint: --max-duration 5h32m --max-cost-usd 542"),
         (["--profile", "500k", "--substrate", "example-fat-host", "--max-cost-usd", "600"], "--max-duration 5h32m"),
-        (["--profile", "50k-2shard", "--substrate", "example-fat-host", "--max-duration", "9h"], "would be refused"),
+        (
+            ["--profile", "50k-2shard", "--substrate", "example-fat-host", "--max-duration", "9h"],
+            "not built yet: more than one shard",
+        ),
         (["--profile", "smoke", "--duration", "1s"], "hint: make --duration longer"),
         (["--profile", "smoke", "--max-duration", "1m"], "hint: --max-duration 39m"),
     ],
@@ -230,8 +271,8 @@ def test_the_plan_is_seen_before_anybody_is_asked_for_money(
     [
         ["check", "{here}"],
         ["replay", "{here}"],
-        ["--profile", "smoke", "--output", "/proc/nope"],
-        ["up", "--profile", "smoke", "--output", "/proc/nope"],
+        ["--profile", "smoke", "--results", "/proc/nope"],
+        ["up", "--profile", "smoke", "--results", "/proc/nope"],
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -261,13 +302,13 @@ def test_a_broken_profile_is_refused(tmp_path: Path, text: str, sentence: str) -
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=sentence):
-        read_plan(str(path), "embedded", "", None)
+        read_plan(Request(profile=str(path)))
 
 
 def test_a_copied_profile_finds_the_catalogs_that_ship(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text((PROFILES / "smoke.yaml").read_text())
-    assert read_plan(str(path), "embedded", "1m", None).catalog == smoke_plan().catalog
+    assert read_plan(Request(profile=str(path), duration="1m")).catalog == smoke_plan().catalog
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scaletest.cli.target import Target, read_target, refuse_without_images
 from scaletest.errors import UsageError
+from scaletest.run.request.destination import Destination, read_destination, refuse_without_images
 from scaletest.run.target.rights import RIGHTS
 from scaletest.run.target.target import address_of
 from tests.golden.rendering import render
@@ -31,15 +31,15 @@ def contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_run_goes_to_the_current_context_or_to_another() -> None:
-    assert read_target(PLAN, "", []).context == "homelab"
-    assert read_target(PLAN, "kind-dev", []).context == "kind-dev"
+    assert read_destination(PLAN, "", []).context == "homelab"
+    assert read_destination(PLAN, "kind-dev", []).context == "kind-dev"
 
 
 @pytest.mark.parametrize("flags", [("homelab", [], ""), ("", ["any:1"], ""), ("", [], "https://any:9090")])
 def test_a_host_of_ones_own_goes_to_no_context(flags: tuple[str, list[str], str]) -> None:
-    assert read_target(smoke_plan(), "", []) == Target()
+    assert read_destination(smoke_plan(), "", []) == Destination()
     with pytest.raises(UsageError, match="brings a cluster of its own"):
-        read_target(smoke_plan(), *flags)
+        read_destination(smoke_plan(), *flags)
 
 
 @pytest.mark.parametrize(
@@ -55,30 +55,30 @@ def test_a_host_of_ones_own_goes_to_no_context(flags: tuple[str, list[str], str]
     ],
 )
 def test_an_image_is_both_parts_or_one_of_them(flags: list[str], image: dict[str, Any]) -> None:
-    assert read_target(PLAN, "", flags).images == {"image": image}
+    assert read_destination(PLAN, "", flags).images == {"image": image}
 
 
 @pytest.mark.parametrize("text", ["plain", "here:5000/plain", "b@sha1:x", ":1", "grafana=g:1", "=b:1"])
 def test_an_image_that_nobody_could_name_again_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--image"):
-        read_target(PLAN, "", [text])
+        read_destination(PLAN, "", [text])
 
 
 def test_a_cluster_needs_to_be_told_where_our_images_are() -> None:
-    nothing = read_target(PLAN, "", [])
+    nothing = read_destination(PLAN, "", [])
     with pytest.raises(UsageError, match="no image of bigfleet and scaletest for context homelab"):
         refuse_without_images(nothing, {})
     with pytest.raises(UsageError, match="no image of scaletest"):
-        refuse_without_images(read_target(PLAN, "", ["bigfleet=b:1"]), {})
-    refuse_without_images(read_target(PLAN, "", ["both:1"]), {})
+        refuse_without_images(read_destination(PLAN, "", ["bigfleet=b:1"]), {})
+    refuse_without_images(read_destination(PLAN, "", ["both:1"]), {})
     refuse_without_images(nothing, {"image": {"registry": "mirror.example/team"}})
-    refuse_without_images(Target(), {})
+    refuse_without_images(Destination(), {})
 
 
 @pytest.mark.parametrize("url", ["http://any:9090", "any:9090", "https://", "https://any:x", "https://any/prefix"])
 def test_only_an_https_address_leads_to_the_runs_prometheus(url: str) -> None:
     with pytest.raises(UsageError, match="is not https://HOST:PORT"):
-        read_target(PLAN, "", [], url)
+        read_destination(PLAN, "", [], url)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_only_an_https_address_leads_to_the_runs_prometheus(url: str) -> None:
     ],
 )
 def test_snapshots_are_one_port_further(url: str, addresses: tuple[str, str]) -> None:
-    assert (address_of(read_target(PLAN, "", [], url).prometheus_url, 0), address_of(url, 1)) == addresses
+    assert (address_of(read_destination(PLAN, "", [], url).prometheus_url, 0), address_of(url, 1)) == addresses
 
 
 def test_we_ask_for_the_right_to_everything_that_the_chart_creates() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
-from scaletest.cli.standing import stage_document, stage_lines
+from scaletest.cli.standing import standing_document, standing_lines
 from scaletest.cluster.fleet_file import render_fleet
 from scaletest.model.documents.loadprofile import LoadProfile, Seeding
 from scaletest.run import interrupts as module
@@ -67,8 +67,8 @@ def standing(host_id: str, *pods: str, identity: str = "identity") -> Standing:
 
 
 def lines_of(host_id: str, *pods: str) -> str:
-    """What a person reads about a stage with these pods."""
-    return "\n".join(stage_lines(standing(host_id, *pods)))
+    """What a person reads about a fleet with these pods; a command over several lines as a shell reads it."""
+    return "\n".join(standing_lines(standing(host_id, *pods))).replace(f" \\\n{'':<12}", " ")
 
 
 def test_how_to_ask_prometheus_is_told_only_where_there_is_one() -> None:
@@ -90,10 +90,10 @@ def test_bigfleetctl_is_pointed_at_every_coordinator_with_the_credentials_that_t
     assert "export BIGFLEET_COORDINATOR=10.0.0.7:7790,10.0.0.8:7790 BIGFLEET_TLS_DIR=identity; " in told
     assert "bigfleetctl get shards" in told
     assert "BIGFLEET_TLS_DIR='a place';" in "\n".join(
-        stage_lines(standing("h1", "bigfleet-coordinator-0", identity="a place"))
+        standing_lines(standing("h1", "bigfleet-coordinator-0", identity="a place"))
     )
     assert "BIGFLEET_COORDINATOR" not in lines_of("h1", "bigfleet-shard-0"), "it may be switched off"
-    document = stage_document(standing("h1", "bigfleet-coordinator-0"))
+    document = standing_document(standing("h1", "bigfleet-coordinator-0"))
     assert (document["coordinators"], document["tlsDir"]) == (["10.0.0.7:7790"], "identity")
 
 

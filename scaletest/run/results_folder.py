@@ -32,7 +32,7 @@ def refuse_results_folder(folder: Path | None) -> None:
     if folder is None:
         return
     if taken := [name for name in _EVIDENCE if (folder / name).exists()]:
-        raise UsageError(f"{folder} has a {taken[0]} already", hint="give --output a folder of its own")
+        raise UsageError(f"{folder} has a {taken[0]} already", hint="give --results a folder of its own")
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir():
         raise UsageError(f"no results can be written to {folder}: {there} is no folder")

@@ -1,36 +1,13 @@
-"""--context, --image and --prometheus-url: where on an existing cluster a run goes, and which images it uses there."""
+"""Where on an existing cluster a fleet goes, and which images it uses there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-import typer
-
 from scaletest.errors import UsageError
-
-if TYPE_CHECKING:
-    from scaletest.model.plan import Plan
-
-ContextOption = Annotated[
-    str, typer.Option("--context", metavar="NAME", help="The kube context to run on; default: the current one.")
-]
-ImageOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--image",
-        metavar="[PART=]IMAGE",
-        help="The image of bigfleet or of scaletest (PART), or one that is both; with a tag or a digest.",
-    ),
-]
-PrometheusOption = Annotated[
-    str,
-    typer.Option(
-        "--prometheus-url",
-        metavar="URL",
-        help="Where the run's Prometheus answers; default: a port-forward of our own.",
-    ),
-]
+from scaletest.model.plan import Plan
+from scaletest.run.steps.guard import chosen_context
 
 # The images that no public registry has; the others are pulled from their makers' registries.
 _PARTS = ("bigfleet", "scaletest")
@@ -41,7 +18,7 @@ _IMAGE_HINT = (
 
 
 @dataclass(frozen=True)
-class Target:
+class Destination:
     """Where a plan goes."""
 
     # The kube context; None: a host of its own on this machine.
@@ -56,10 +33,10 @@ class Target:
         return None if self.context is None else ("helm", "kubectl")
 
 
-def read_target(plan: "Plan", context: str, images: Sequence[str], prometheus_url: str = "") -> Target:
+def read_destination(
+    plan: Plan, context: str = "", images: Sequence[str] = (), prometheus_url: str = ""
+) -> Destination:
     """What the flags say about the cluster that a plan goes to."""
-    from scaletest.run.steps.guard import chosen_context
-
     if plan.substrate.host_kind == "embedded":
         given = {"--context": context, "--image": images, "--prometheus-url": prometheus_url}
         for flag in (flag for flag, value in given.items() if value):
@@ -67,16 +44,16 @@ def read_target(plan: "Plan", context: str, images: Sequence[str], prometheus_ur
                 f"{flag}: {plan.substrate_name} brings a cluster of its own, and runs without images",
                 hint="choose a substrate of hostKind context, such as example-kind-laptop",
             )
-        return Target()
-    return Target(chosen_context(context), _read_url(prometheus_url), _read_images(images))
+        return Destination()
+    return Destination(chosen_context(context), _read_url(prometheus_url), _read_images(images))
 
 
-def refuse_without_images(target: Target, sets: dict[str, Any]) -> None:
+def refuse_without_images(destination: Destination, sets: dict[str, Any]) -> None:
     """The chart's own names for our images are on no registry: a run would wait for them in vain."""
-    chosen = target.images.get("image", {}) | _below(sets, "image")
+    chosen = destination.images.get("image", {}) | _below(sets, "image")
     missing = [part for part in _PARTS if part not in chosen and "registry" not in chosen]
-    if target.context is not None and missing:
-        raise UsageError(f"no image of {' and '.join(missing)} for context {target.context}", hint=_IMAGE_HINT)
+    if destination.context is not None and missing:
+        raise UsageError(f"no image of {' and '.join(missing)} for context {destination.context}", hint=_IMAGE_HINT)
 
 
 def refuse_without_prometheus(sets: dict[str, Any]) -> None:
@@ -129,15 +106,3 @@ def _read_image(image: str) -> dict[str, str]:
     if at or not name or not tag or "/" in tag:
         raise UsageError(f"--image {image!r} has neither a tag nor a digest", hint=_IMAGE_HINT)
     return {"repository": name, "tag": tag}
-
-
-def show_rbac() -> None:
-    """Print the ClusterRole that a run on a context needs.
-
-    scaletest-runner rbac | kubectl apply -f -
-    """
-    import yaml
-
-    from scaletest.run.target.rights import cluster_role
-
-    typer.echo(yaml.safe_dump(cluster_role(), sort_keys=False), nl=False)

@@ -1,29 +1,16 @@
-"""--set: Helm values that a user chooses, and whether the chart takes them; told before anything is started."""
+"""--set: Helm values that a user chooses, held against those that the chart has."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from scaletest.errors import UsageError
 
 
-def refuse_wrong_values(chart: Path, values: dict[str, Any], chosen: dict[str, Any], namespace: str) -> None:
-    """Render the chart as an install would, which needs no cluster; raises UsageError for a value that it refuses."""
-    import asyncio
-
-    from scaletest.cli.tools import provide_toolchain
-    from scaletest.run.fleet.stage import check_chart
-
-    async def render() -> None:
-        toolchain = await provide_toolchain(["helm"])
-        await check_chart(toolchain.path("helm"), chart, values, chosen, namespace)
-
-    asyncio.run(render())
-
-
-def read_overrides(sets: list[str], chart: Path) -> dict[str, Any]:
+def read_overrides(sets: Sequence[str], chart: Path) -> dict[str, Any]:
     """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
-    import yaml
-
     overrides: dict[str, Any] = {}
     for pair in sets:
         path, equals, value = pair.partition("=")
@@ -54,8 +41,6 @@ def _put(overrides: dict[str, Any], path: str, value: Any) -> None:
 
 def _default_of(path: str, chart: Path) -> Any:
     """What the chart has there. A Helm value that no template reads would be ignored in silence: it is refused."""
-    import yaml
-
     values = chart / "values.yaml"
     at: Any = yaml.safe_load(values.read_text()) if values.exists() else {}
     for part in path.split("."):
