@@ -118,7 +118,10 @@ async def test_a_node_vanishes_by_the_operator_unless_the_shard_called_its_machi
 
 async def test_a_node_vanishes_by_the_provider_if_it_only_says_that_it_drains() -> None:
     gate = GATES["nodesVanished"]
-    assert await blamed(gate, Metrics(drains_carried_out=0.0, removed_in_service_total=0.0, violations_total=3.0)) == "operator"
+    assert (
+        await blamed(gate, Metrics(drains_carried_out=0.0, removed_in_service_total=0.0, violations_total=3.0))
+        == "operator"
+    )
     assert await blamed(gate, Metrics(drains_carried_out=2.0, violations_total=3.0)) == "provider"
 
 
