@@ -8,7 +8,7 @@ from prometheus_client import Counter
 
 from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed
 from bigfleet.kube import Subset
-from bigfleet.operator.rollup import Demand, UnsupportedRequest, contribution_in
+from bigfleet.operator.rollup import ClusterDemand, UnsupportedRequest, contribution_in
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class Requests:
 
     def __init__(self, skipped: Counter) -> None:
         self._skipped = skipped
-        self._demand = Demand()
+        self._demand = ClusterDemand()
         self._unacknowledged: dict[str, None] = {}
         # Set when the demand differs from what `needs` last returned.
         self.changed = asyncio.Event()

@@ -116,7 +116,7 @@ def _milli(name: str, value: object) -> int:
         raise UnsupportedRequest(f"{name}: {error}") from error
 
 
-class Demand:
+class ClusterDemand:
     """A cluster's demand, kept aggregated while requests come and go, so that a roll-up costs rows, not requests."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from bigfleet.shard.inventory.machines import Disguises
 from bigfleet.shard.metrics import PHASES, ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider.audit import AuditLog
-from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import ProviderError
 from bigfleet.shard.provider.execute import Disposal, Executor
 from bigfleet.shard.provider.reconcile import Reconciler
@@ -102,7 +102,7 @@ class Cycles:
         needs: NeedsTable,
         reconciler: Reconciler,
         executor: Executor,
-        holds: Holds,
+        holds: Backoff,
         sessions: Sessions,
         metrics: ShardMetrics,
         audit: AuditLog,

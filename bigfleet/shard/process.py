@@ -24,7 +24,7 @@ from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider.audit import AuditLog
-from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import ProviderClient
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.epoch import Fence, next_epoch
@@ -71,7 +71,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     wake = Wake()
     inventory = Inventory()
     needs = NeedsTable(options.empty_rollup_guard)
-    holds = Holds()
+    holds = Backoff()
 
     async with AsyncExitStack() as stack:
         audit = stack.enter_context(AuditLog(options.audit_log))
@@ -171,7 +171,7 @@ def engine_options(options: ShardOptions) -> EngineOptions:
     )
 
 
-def observer(executor: Executor, notices: Notices, holds: Holds) -> Observer:
+def observer(executor: Executor, notices: Notices, holds: Backoff) -> Observer:
     """What follows from the provider's word on a machine."""
 
     def observed(before: Machine | None, after: Machine | None) -> None:

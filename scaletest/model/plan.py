@@ -9,7 +9,7 @@ from typing import Any, Literal
 from scaletest.errors import UsageError
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import draw_clusters
-from scaletest.model.demand.needs import Demand, burst_machines, count_demand, machines_of_burst
+from scaletest.model.demand.needs import DrawnDemand, burst_machines, count_demand, machines_of_burst
 from scaletest.model.demand.sizing import SeedSizes, mean_workload, seed_sizes
 from scaletest.model.documents.catalog import Catalog
 from scaletest.model.documents.durations import parse_duration
@@ -103,7 +103,7 @@ class Plan:
     seed: int
     # What the formulas predict, and what was drawn.
     sizes: SeedSizes
-    demand: Demand
+    demand: DrawnDemand
     # Machines that no cluster holds at the start.
     free: fleets.TierCounts
 

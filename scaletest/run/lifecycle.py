@@ -54,7 +54,7 @@ from scaletest.run.steps.evidence import (
 from scaletest.run.steps.guard import Caps
 from scaletest.run.steps.settle import Settle
 from scaletest.run.steps.soak import Soak
-from scaletest.run.target.target import Ground, while_it_stands
+from scaletest.run.target.target import Target, while_it_stands
 
 # Until Prometheus has stored a scrape that has ended.
 _STORING_SECONDS = 1
@@ -146,22 +146,22 @@ class Run:
         write_values(output / "rendered-values.yaml", stage.values)
 
         with facts.timing("host"):
-            ground = await stage.take_ground()
+            target = await stage.take_ground()
             if self._options.keep:
-                await ground.outlive_us()
-        return await while_it_stands(ground, self._steps_on(ground))
+                await target.outlive_us()
+        return await while_it_stands(target, self._steps_on(target))
 
-    async def _steps_on(self, ground: Ground) -> Soaked:
+    async def _steps_on(self, target: Target) -> Soaked:
         plan, journal, facts = self._plan, self._journal, self._facts
         with facts.timing("install"):
             api = await self._stage.install()
             if self._stage.values.get("grafana", {}).get("enabled"):
                 journal.say("install", self._options.pages.where_to_look(self._options.stage.namespace))
-            address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
-            self._snapshots_url = f"https://{await ground.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
-            self._ledger_address = await ground.address(api, PROVIDER_POD, PROVIDER_PORT)
+            address = await target.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
+            self._snapshots_url = f"https://{await target.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
+            self._ledger_address = await target.address(api, PROVIDER_POD, PROVIDER_PORT)
             self._prometheus = prometheus = Prometheus(
-                f"https://{address}", ground.private_dir, way_may_break=ground.kind == "context"
+                f"https://{address}", target.private_dir, way_may_break=target.kind == "context"
             )
 
         with facts.timing("settle"):
@@ -191,7 +191,7 @@ class Run:
             self._unexpected(error, ExitCode.UNMEASURED)
         finally:
             self._write_summary()
-        if self._options.keep and self._stage.ground and self._stage.ground.alive:
+        if self._options.keep and self._stage.target and self._stage.target.alive:
             await self._leave_up()
         else:
             await self._tear_down()
@@ -200,8 +200,8 @@ class Run:
         self._write_summary()
 
     async def _keep_evidence(self, soaked: Soaked | None) -> None:
-        facts, journal, ground, api = self._facts, self._journal, self._stage.ground, self._stage.api
-        if not (api and ground and ground.alive):
+        facts, journal, target, api = self._facts, self._journal, self._stage.target, self._stage.api
+        if not (api and target and target.alive):
             return
         with facts.timing("evidence"):
             if self._prometheus:
@@ -211,8 +211,8 @@ class Run:
                     await self._judge(self._prometheus, soaked)
                 at = soaked.window.end if soaked else time.time()
                 facts.informational = await read_informational(self._prometheus, self._plan.window_seconds, at)
-                await self._snapshot(self._prometheus, ground)
-                await self._ledger(ground)
+                await self._snapshot(self._prometheus, target)
+                await self._ledger(target)
             if not self._outcome.passed:
                 await keep_logs(api, self._options.output / "logs", journal)
 
@@ -246,10 +246,10 @@ class Run:
             self._journal.say("evidence", str(error))
             return []
 
-    async def _snapshot(self, prometheus: Prometheus, ground: Ground) -> None:
-        target = self._options.output / SNAPSHOT
+    async def _snapshot(self, prometheus: Prometheus, target: Target) -> None:
+        archive = self._options.output / SNAPSHOT
         try:
-            totals = await keep_snapshot(prometheus, self._snapshots_url, ground.private_dir, target)
+            totals = await keep_snapshot(prometheus, self._snapshots_url, target.private_dir, archive)
         except SnapshotFailed as error:
             self._outcome.add(ExitCode.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
@@ -258,9 +258,9 @@ class Run:
             samples = f"{totals['samples']} {noun(totals['samples'], 'sample')}"
             self._journal.say("evidence", f"snapshot: {totals['series']} series, {samples}", **totals)
 
-    async def _ledger(self, ground: Ground) -> None:
+    async def _ledger(self, target: Target) -> None:
         try:
-            totals = await keep_ledger(self._ledger_address, ground.private_dir, self._options.output / LEDGER)
+            totals = await keep_ledger(self._ledger_address, target.private_dir, self._options.output / LEDGER)
         except LedgerFailed as error:
             self._outcome.add(ExitCode.UNMEASURED, str(error))
             self._journal.say("evidence", str(error))
@@ -279,7 +279,7 @@ class Run:
     async def _tear_down(self) -> None:
         on_context = self._options.stage.context is not None
         with self._facts.timing("teardown"):
-            if self._stage.ground:
+            if self._stage.target:
                 parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
                 self._journal.say("teardown", f"removing {parts}")
             try:

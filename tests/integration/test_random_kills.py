@@ -28,7 +28,7 @@ def test_a_seed_repeats_its_schedule() -> None:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Target:
     """What a fleet is built on; the apiserver is empty."""
 
     directory: Path
@@ -48,18 +48,18 @@ class Ground:
 
 
 @pytest.fixture
-def ground(
+def target(
     tmp_path: Path, authority: Authority, etcd_tools: toolchain.Toolchain, apiserver: ApiServer, kube: KubeClient
-) -> Ground:
-    return Ground(tmp_path, authority, etcd_tools, apiserver)
+) -> Target:
+    return Target(tmp_path, authority, etcd_tools, apiserver)
 
 
-async def test_a_dozen_kills_leave_no_trace(ground: Ground) -> None:
-    kills = await ground.survive(seed=20261121, seconds=10)
+async def test_a_dozen_kills_leave_no_trace(target: Target) -> None:
+    kills = await target.survive(seed=20261121, seconds=10)
     assert kills[REAL] >= 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", LONG_SEEDS)
-async def test_minutes_of_kills_leave_no_trace(ground: Ground, seed: int) -> None:
-    await ground.survive(seed, LONG_SECONDS)
+async def test_minutes_of_kills_leave_no_trace(target: Target, seed: int) -> None:
+    await target.survive(seed, LONG_SECONDS)

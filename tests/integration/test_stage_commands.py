@@ -25,8 +25,8 @@ import asyncio, sys, pathlib
 from scaletest.run.target.target import prepare_embedded
 
 async def main():
-    ground = await prepare_embedded(pathlib.Path(sys.argv[1]), "20260101-000000-kept", "any")
-    await ground.outlive_us()
+    target = await prepare_embedded(pathlib.Path(sys.argv[1]), "20260101-000000-kept", "any")
+    await target.outlive_us()
     print("up", flush=True)
     await asyncio.sleep(600)
 

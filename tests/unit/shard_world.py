@@ -18,7 +18,7 @@ from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.process import observer
 from bigfleet.shard.provider.audit import AuditLog
-from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import ProviderError
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.execute import Executor
@@ -172,7 +172,7 @@ class World:
         self.metrics = ShardMetrics(self.registry)
         self.inventory = Inventory(clock)
         self.needs = NeedsTable(guard=False)
-        self.holds = Holds(clock)
+        self.holds = Backoff(clock)
         self.sent: list[Notice] = []
         self.notices = Notices(self.sent.append, "node-", self.inventory.machines.get)
         self.domains = Domains(self.directory)

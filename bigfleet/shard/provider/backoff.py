@@ -30,7 +30,7 @@ class _Hold:
     in_flight: Machine | None
 
 
-class Holds:
+class Backoff:
     """Back-off per machine: 1 s after the first failure, doubling to 60 s.
 
     One machine that is refused is hidden from the engine, which takes another. When several are refused in a row and

@@ -22,7 +22,7 @@ from bigfleet.shard.inventory.inventory import Inventory, Rejected
 from bigfleet.shard.metrics import Outcome, ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.provider.audit import AuditLog
-from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import Provider, ProviderError
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
@@ -92,7 +92,7 @@ class Executor:
         provider: Provider,
         operators: Operators,
         notices: Notices,
-        holds: Holds,
+        holds: Backoff,
         metrics: ShardMetrics,
         audit: AuditLog,
         concurrency: int,

@@ -11,7 +11,7 @@ from bigfleet.core.needs import Need
 from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions, Fleet
 from bigfleet.engine.kernels import kernels
 from bigfleet.shard.inventory.machines import Disguises, Machines
-from bigfleet.shard.provider.backoff import Holds
+from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.sessions.needs import NeedsTable, Verdict
 
 
@@ -31,7 +31,7 @@ class Decider:
         """Forget everything but the machines that the provider lists."""
         self._engine = Engine(self._options)
         self._needs = NeedsTable(self._guard)
-        self._holds = Holds(self._clock)
+        self._holds = Backoff(self._clock)
         self._machines = Machines(Fleet())
         for machine in machines:
             self.put(machine)

@@ -18,7 +18,7 @@ _LONGEST_RETRY_SECONDS = 2.0
 log = structlog.get_logger(__name__)
 
 
-class Demand:
+class WorkloadDemand:
     """What the cluster is asked for. Requests that fail are counted, and tried again where demand would be lost."""
 
     def __init__(self, client: KubeClient, metrics: LoadMetrics) -> None:

@@ -4,7 +4,7 @@ from bigfleet.kube import Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS
 from bigfleet.podcontroller.pods import read_pod
 from bigfleet.podcontroller.request import translate
-from scaletest.cluster.load.demand import Demand
+from scaletest.cluster.load.demand import WorkloadDemand
 from scaletest.cluster.workloads.manifests import NAMESPACE, WORKLOAD_LABEL, manifest_of
 from scaletest.model.demand.draw import Workload
 
@@ -20,7 +20,7 @@ def request_of(workload: Workload, number: int) -> Object:
     }
 
 
-class DemandWithoutPods(Demand):
+class DemandWithoutPods(WorkloadDemand):
     """One CapacityRequest for every replica."""
 
     async def create(self, workload: Workload, steady: bool = False) -> None:  # noqa: ARG002 (nothing is bound)

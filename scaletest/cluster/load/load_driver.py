@@ -20,7 +20,7 @@ from bigfleet.process import daemon
 from bigfleet.scheduling.pods import PodClass
 from scaletest.cluster.load.bind_latency import BindLatency
 from scaletest.cluster.load.churn import Churn
-from scaletest.cluster.load.demand import Demand
+from scaletest.cluster.load.demand import WorkloadDemand
 from scaletest.cluster.load.demand_without_pods import DemandWithoutPods
 from scaletest.cluster.load.events import LoadEvents, Successors
 from scaletest.cluster.load.identity_probe import IdentityProbe, ProbeTargets
@@ -115,7 +115,7 @@ class LoadDriver:
         self._requests_wanted = math.inf
         self._metrics = LoadMetrics(registry)
         without_pods = profile.mode == "cr"
-        self._demand = (DemandWithoutPods if without_pods else Demand)(client, self._metrics)
+        self._demand = (DemandWithoutPods if without_pods else WorkloadDemand)(client, self._metrics)
         self._events = LoadEvents(registry)
         self._successors = Successors(self._events, self._short_of)
         self._witness = Witness(self._course.all, without_pods=without_pods, on_arrival=self._successors.came)

@@ -35,7 +35,7 @@ class DrawnNeed:
 
 
 @dataclass(frozen=True)
-class Demand:
+class DrawnDemand:
     """What all clusters need together, by archetype."""
 
     # Pods that exist at the full target, by archetype.
@@ -171,7 +171,7 @@ def _participants(burst: Burst, clusters: int) -> int:
 
 def count_demand(
     draws: Iterable[Draw], clusters: int, density: int, configured_fraction: float, bursts: Mapping[str, int]
-) -> Demand:
+) -> DrawnDemand:
     """Add up the needs of the drawn clusters; if fewer than `clusters` were drawn, stretched to all of them."""
     machines: Counter[str] = Counter()
     bound: Counter[str] = Counter()
@@ -194,7 +194,7 @@ def count_demand(
     def stretch(count: int) -> int:
         return round(count * clusters / drawn)
 
-    return Demand(
+    return DrawnDemand(
         pods_of={name: stretch(count) for name, count in pods.items()},
         machines={name: stretch(count) for name, count in machines.items()},
         bound={name: stretch(count) for name, count in bound.items()},

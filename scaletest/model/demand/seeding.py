@@ -13,7 +13,7 @@ from typing import Any
 
 from bigfleet.core.vectors import format_vector
 from scaletest.model.demand.draw import Draw, Workload, cluster_id, ordinal_of
-from scaletest.model.demand.needs import Demand, held_at_start, needs_of
+from scaletest.model.demand.needs import DrawnDemand, held_at_start, needs_of
 from scaletest.model.demand.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
 from scaletest.model.documents.catalog import Archetype, Catalog
 from scaletest.model.documents.profile import Seed
@@ -77,7 +77,7 @@ class MachineGroup:
     owner: Owner = NOBODY
 
 
-def free_machines(catalog: Catalog, demand: Demand, seed: Seed, density: int, shards: int) -> TierCounts:
+def free_machines(catalog: Catalog, demand: DrawnDemand, seed: Seed, density: int, shards: int) -> TierCounts:
     """Machines that no cluster holds at the start, by tier and archetype: in the mix of the demand, gangs whole."""
     total = sum(demand.machines.values())
     burst = sum(demand.burst_machines.values()) if seed.speculative_count is None else 0

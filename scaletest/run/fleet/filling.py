@@ -16,7 +16,7 @@ from scaletest.model.counting import counted, noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT
 from scaletest.run.target.kube_api import KubeApi, component_of
-from scaletest.run.target.target import Ground
+from scaletest.run.target.target import Target
 
 _TARGET = "scaletest_loadgen_cr_target"
 _ACTIVE = "scaletest_loadgen_cr_active"
@@ -101,18 +101,18 @@ async def await_fill(asked: Asked, look: Look, say: Say, poll_seconds: float = _
     return ""
 
 
-async def look_from(ground: Ground, api: KubeApi, values: dict[str, Any]) -> Look | None:
+async def look_from(place: Target, api: KubeApi, values: dict[str, Any]) -> Look | None:
     """A way to see the fill from here: the pods of this machine themselves, elsewhere the run's Prometheus.
 
     None where there is no such way.
     """
-    if ground.kind == "embedded":
+    if place.kind == "embedded":
         ips = [str(pod.status.pod_ip) for pod in await api.pods() if component_of(pod) == "kwok-cluster"]
         return partial(look_at_pods, ips) if ips else None
     if not values.get("prometheus", {}).get("enabled", True):
         return None
-    address = await ground.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
-    return partial(_look_at_prometheus, Prometheus(f"https://{address}", ground.private_dir, way_may_break=True))
+    address = await place.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
+    return partial(_look_at_prometheus, Prometheus(f"https://{address}", place.private_dir, way_may_break=True))
 
 
 async def look_at_pods(ips: Sequence[str]) -> Fill:

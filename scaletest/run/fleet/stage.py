@@ -1,4 +1,4 @@
-"""A stage: the ground with BigFleet and its KWOK clusters on it. Runs play on one; `up` builds one and leaves it."""
+"""A stage: the target with BigFleet and its KWOK clusters on it. Runs play on one; `up` builds one and leaves it."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from scaletest.run.steps.teardown import remove_release
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.helm_errors import merged
 from scaletest.run.target.kube_api import KubeApi
-from scaletest.run.target.target import Ground, prepare_context, prepare_embedded
+from scaletest.run.target.target import Target, prepare_context, prepare_embedded
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class Stage:
         self._options = options
         self._journal = journal
         self.values = merged(values, options.overrides)
-        self.ground: Ground | None = None
+        self.target: Target | None = None
         self.api: KubeApi | None = None
         self._helm: Helm | None = None
 
-    async def take_ground(self) -> Ground:
+    async def take_ground(self) -> Target:
         options, say = self._options, self._journal.say
         if options.context is None:
             say("host", "starting a control plane on this machine")
-            self.ground = await prepare_embedded(options.bin_dir, options.run_id, options.namespace)
+            self.target = await prepare_embedded(options.bin_dir, options.run_id, options.namespace)
         else:
             say("host", f"context {options.context}: looking at what we may do there")
-            self.ground = await prepare_context(
+            self.target = await prepare_context(
                 options.bin_dir / "kubectl",
                 options.context,
                 options.run_id,
@@ -74,21 +74,21 @@ class Stage:
                 partial(say, "prometheus"),
                 options.prometheus_url,
             )
-        say("host", "up", kubeconfig=str(self.ground.kubeconfig), **self.ground.facts)
-        return self.ground
+        say("host", "up", kubeconfig=str(self.target.kubeconfig), **self.target.facts)
+        return self.target
 
     async def install(self) -> KubeApi:
-        """Bring everything up on the ground; returns when every pod is Ready."""
-        options, ground = self._options, self.ground
-        if ground is None:
+        """Bring everything up on the target; returns when every pod is Ready."""
+        options, target = self._options, self.target
+        if target is None:
             raise RuntimeError("there is no cluster to build on")
-        api = KubeApi(ground.kubeconfig, options.namespace, options.run_id, ground.private_dir)
+        api = KubeApi(target.kubeconfig, options.namespace, options.run_id, target.private_dir)
         # From here on there is something to remove.
         self.api = api
-        self._helm = helm = Helm(options.helm, ground.kubeconfig, RELEASE, options.namespace)
+        self._helm = helm = Helm(options.helm, target.kubeconfig, RELEASE, options.namespace)
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
-                await prepare_stage(api, options.run_id, ground.private_dir)
+                await prepare_stage(api, options.run_id, target.private_dir)
                 self._journal.say("install", f"helm install {RELEASE} -n {options.namespace}")
                 await install_chart(
                     helm, api, self._journal, options.chart, self.values, INSTALL_SECONDS, options.overrides
@@ -102,31 +102,31 @@ class Stage:
         """Leave it up on purpose: `down` removes it."""
         if self.api:
             await self.api.disown()
-        if self.ground:
-            await self.ground.hand_over()
+        if self.target:
+            await self.target.hand_over()
 
     async def remove(self) -> None:
-        """Release, namespace, ground. Raises Leftovers if something is still there."""
+        """Release, namespace, target. Raises Leftovers if something is still there."""
         left: list[str] = []
-        if self.ground:
-            await self.ground.close_ways()
-        if self.api and self._helm and self.ground and self.ground.alive:
+        if self.target:
+            await self.target.close_ways()
+        if self.api and self._helm and self.target and self.target.alive:
             try:
                 left = await remove_release(self._helm, self.api, TEARDOWN_SECONDS)
             except ScaletestError as error:
                 left = [f"namespace/{self.api.namespace} ({error.message})"]
-        if left and self.ground and self.ground.kind == "embedded":
-            # The cluster goes with its ground, and so does whatever was left in it.
+        if left and self.target and self.target.kind == "embedded":
+            # The cluster goes with its target, and so does whatever was left in it.
             self._journal.say("teardown", f"the cluster's part failed: {', '.join(left)}")
             left = []
         if left:
             raise Leftovers(f"left behind: {', '.join(left)}", hint=f"scaletest-runner gc --run {self._options.run_id}")
-        if self.ground:
-            await self.ground.stop()
+        if self.target:
+            await self.target.stop()
 
     async def force_down(self) -> None:
         """Stop at once, without a grace for pods; what the run has on an existing cluster stays for `gc`."""
-        if self.ground:
-            await self.ground.stop(force=True)
-            if self.ground.kind != "embedded":
+        if self.target:
+            await self.target.stop(force=True)
+            if self.target.kind != "embedded":
                 self._journal.say("stop", f"scaletest-runner gc --run {self._options.run_id} removes what is left")

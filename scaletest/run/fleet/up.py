@@ -18,7 +18,7 @@ from scaletest.run.journal import Journal
 from scaletest.run.steps.evidence import keep_logs, write_values
 from scaletest.run.target.helm_errors import merged
 from scaletest.run.target.kube_api import KubeApi
-from scaletest.run.target.target import Ground, while_it_stands
+from scaletest.run.target.target import Target, while_it_stands
 
 # Machines that BigFleet can buy on clusters without demand, for Pods that the user makes by hand.
 _PLAYGROUND_MACHINES = 60
@@ -78,28 +78,28 @@ class Up:
 
     async def _build(self) -> str:
         write_values(self._output / "rendered-values.yaml", self._stage.values)
-        ground = await self._stage.take_ground()
-        return await while_it_stands(ground, self._build_on(ground))
+        target = await self._stage.take_ground()
+        return await while_it_stands(target, self._build_on(target))
 
-    async def _build_on(self, ground: Ground) -> str:
+    async def _build_on(self, target: Target) -> str:
         """What of the demand is missing; empty when nothing is."""
         try:
             api = await self._stage.install()
         except ScaletestError:
-            if self._stage.api and ground.alive:
+            if self._stage.api and target.alive:
                 await keep_logs(self._stage.api, self._output / "logs", self._journal)
             raise
         await api.set_phase("settle")
-        missing = await self._await_demand(ground, api)
+        missing = await self._await_demand(target, api)
         await self._stage.keep()
         return missing
 
-    async def _await_demand(self, ground: Ground, api: KubeApi) -> str:
+    async def _await_demand(self, target: Target, api: KubeApi) -> str:
         asked = Asked.of(self._stage.values)
         if not asked.pods:
             return ""
         try:
-            look = await look_from(ground, api, self._stage.values)
+            look = await look_from(target, api, self._stage.values)
         except HostError as error:
             self._journal.say("demand", error.message)
             look = None
@@ -109,7 +109,7 @@ class Up:
         return await await_fill(asked, look, partial(self._journal.say, "demand"))
 
     async def _tear_down(self) -> None:
-        if self._stage.ground:
+        if self._stage.target:
             self._journal.say("teardown", "removing what was built")
         try:
             await self._stage.remove()

@@ -1,4 +1,4 @@
-"""The ground a run stands on: a Kubernetes API and a way to reach its pods. The substrate chooses it."""
+"""The target that a run goes to: a Kubernetes API and a way to reach its pods. The substrate chooses it."""
 
 import asyncio
 import contextlib
@@ -27,14 +27,14 @@ _HTTPS_PORT = 443
 Result = TypeVar("Result")
 
 
-class Ground(Protocol):
+class Target(Protocol):
     """What the lifecycle needs to know of the place that carries the run."""
 
     kubeconfig: Path
     kind: str
-    # What tells this ground from others, for the diary.
+    # What tells this target from others, for the diary.
     facts: dict[str, str]
-    # For the runner's own keys (0700); it goes away with the ground, even when the runner is killed.
+    # For the runner's own keys (0700); it goes away with the target, even when the runner is killed.
     private_dir: Path
 
     @property
@@ -43,7 +43,7 @@ class Ground(Protocol):
         ...
 
     async def ended(self) -> HostError:
-        """Wait until the ground is gone although the runner did not stop it, and return what to say then."""
+        """Wait until the target is gone although the runner did not stop it, and return what to say then."""
         ...
 
     async def address(self, api: KubeApi, pod: str, port: int) -> str:
@@ -169,7 +169,7 @@ def remove_notes(directory: Path) -> None:
         raise Leftovers(f"{directory} could not be removed")
 
 
-async def prepare_embedded(bin_dir: Path, run_id: str, namespace: str) -> Ground:
+async def prepare_embedded(bin_dir: Path, run_id: str, namespace: str) -> Target:
     """A host of its own for the run."""
     async with contextlib.AsyncExitStack() as starting:
         host_id, directory = new_host()
@@ -181,7 +181,7 @@ async def prepare_embedded(bin_dir: Path, run_id: str, namespace: str) -> Ground
 
 async def prepare_context(
     kubectl: Path, context: str, run_id: str, namespace: str, say: Callable[[str], object], prometheus_url: str = ""
-) -> Ground:
+) -> Target:
     """The kube context, by a copy of how to reach it: whatever the user selects meanwhile, the run stays there.
 
     Raises KubeApiError where the cluster does not answer, or does not let us do what a run does; UsageError where
@@ -189,16 +189,16 @@ async def prepare_context(
     """
     directory = new_stage_dir(run_id)
     record = ContextRecord(context=context, since=time.time(), owner=Owner.me(), run_id=run_id, namespace=namespace)
-    ground = ContextGround(record, directory, kubectl, say, prometheus_url)
+    target = ContextGround(record, directory, kubectl, say, prometheus_url)
     try:
-        await copy_context(kubectl, context, ground.kubeconfig)
-        api = KubeApi(ground.kubeconfig, namespace, run_id, directory)
+        await copy_context(kubectl, context, target.kubeconfig)
+        api = KubeApi(target.kubeconfig, namespace, run_id, directory)
         await refuse_without_rights(api, context, forwards=not prometheus_url)
         await refuse_occupied(api, f"scaletest-runner gc --context {context}")
     except BaseException:
-        await ground.stop()
+        await target.stop()
         raise
-    return ground
+    return target
 
 
 def address_of(url: str, further: int) -> str:
@@ -208,13 +208,13 @@ def address_of(url: str, further: int) -> str:
     return f"{host}:{(parts.port or _HTTPS_PORT) + further}"
 
 
-async def while_it_stands(ground: Ground, work: Coroutine[Any, Any, Result]) -> Result:
-    """Do the work, unless the ground breaks away under it: then say that, and not what follows from it."""
-    worked, broke = await first_of(work, ground.ended())
+async def while_it_stands(target: Target, work: Coroutine[Any, Any, Result]) -> Result:
+    """Do the work, unless the target breaks away under it: then say that, and not what follows from it."""
+    worked, broke = await first_of(work, target.ended())
     if worked:
         try:
             return worked.result()
         except ScaletestError:
-            if ground.alive:
+            if target.alive:
                 raise
-    raise broke.result() if broke else await ground.ended()
+    raise broke.result() if broke else await target.ended()

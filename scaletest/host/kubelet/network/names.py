@@ -11,7 +11,7 @@ from bigfleet.kube import Informer, KubeClient, Object, key_of
 from bigfleet.kube.resources import SERVICES
 from scaletest.components import apiserver
 from scaletest.host.addresses import Network, PodAddresses
-from scaletest.host.kubelet.network.rewrite import ServiceName, Target
+from scaletest.host.kubelet.network.rewrite import NameTarget, ServiceName
 from scaletest.host.kubelet.spec.selectors import has_labels
 
 _MOVED_BY = 20_000
@@ -44,28 +44,28 @@ class Names:
         self._diverted[consumer, peer] = address
         self.changed.set()
 
-    def resolve(self, consumer: Object, name: ServiceName) -> Target | None:
+    def resolve(self, consumer: Object, name: ServiceName) -> NameTarget | None:
         """What `consumer` is to use for `name`; None if there is nothing behind the name.
 
         A pod of a Service has an answer before it exists, and always the same. So has a Service as long as it exists:
         `services.py` listens there and connects to a pod that is ready at that moment.
         """
         if name.is_apiserver:
-            return Target(self._network.control_plane, {443: apiserver.PORT})
+            return NameTarget(self._network.control_plane, {443: apiserver.PORT})
         if name.pod:
             peer = f"{name.namespace}/{name.pod}"
-            return Target(self._diverted.get((key_of(consumer), peer)) or self._addresses.of(peer))
+            return NameTarget(self._diverted.get((key_of(consumer), peer)) or self._addresses.of(peer))
         service = self.services.get(f"{name.namespace}/{name.service}")
         if service is None:
             return None
         if service["spec"].get("type") == "ExternalName":
-            return Target(service["spec"]["externalName"])
+            return NameTarget(service["spec"]["externalName"])
         if is_headless(service) and key_of(service) not in self._headless_in_use:
             self._headless_in_use.add(key_of(service))
             self.changed.set()
         ports = {port["port"] for port in service["spec"].get("ports") or []}
         moved = {port: served_port(port) for port in ports if served_port(port) != port}
-        return Target(self._address_of(service), moved)
+        return NameTarget(self._address_of(service), moved)
 
     def served_at(self, service: Object) -> str | None:
         """Where connections to a Service have to be accepted, or None if no listener is needed."""
@@ -159,7 +159,7 @@ def _spellings(name: str, namespace: str, home: str) -> list[str]:
     return [*full, name] if namespace == home else full
 
 
-def _links(name: str, target: Target, ports: list[dict[str, Any]]) -> dict[str, str]:
+def _links(name: str, target: NameTarget, ports: list[dict[str, Any]]) -> dict[str, str]:
     prefix = name.upper().replace("-", "_")
     numbers = [str(target.moved_ports.get(port["port"], port["port"])) for port in ports]
     named = {

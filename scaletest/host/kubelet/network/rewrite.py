@@ -37,14 +37,14 @@ class ServiceName:
 
 
 @dataclass(frozen=True)
-class Target:
+class NameTarget:
     """What is behind a name: an address, and the ports that are not served under their own number."""
 
     address: str
     moved_ports: Mapping[int, int] = field(default_factory=dict)
 
 
-Resolve = Callable[[ServiceName], Target | None]
+Resolve = Callable[[ServiceName], NameTarget | None]
 
 
 def names_in(text: str) -> set[ServiceName]:
@@ -52,7 +52,7 @@ def names_in(text: str) -> set[ServiceName]:
     return {_name_of(match) for match in _NAME.finditer(text)}
 
 
-def with_addresses(text: str, targets: Mapping[ServiceName, Target]) -> str:
+def with_addresses(text: str, targets: Mapping[ServiceName, NameTarget]) -> str:
     """Replace each name that has a target, and each port that is served elsewhere, even one that is only implied."""
 
     def replacement(match: re.Match[str]) -> str:

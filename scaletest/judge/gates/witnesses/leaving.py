@@ -45,7 +45,7 @@ def leaving_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "podsNotEvicted",
         "Pods deleted where a drain evicts",
-        WorstMember(f"sum({left['deleted']}) - sum({left['evicted']})", members=()),
+        WorstMember(f"clamp_min(sum({left['deleted']}) - sum({left['evicted']}), 0)", members=()),
         bound=_DELETED + plan.pods // _PODS_PER_CUT_OFF,
         unit="Pods",
         component="operator",

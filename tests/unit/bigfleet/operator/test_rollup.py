@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bigfleet.core import penalty
 from bigfleet.core.vectors import add, format_vector, largest
-from bigfleet.operator.rollup import Contribution, Demand, UnsupportedRequest, contribution_of, group_of, rollup
+from bigfleet.operator.rollup import ClusterDemand, Contribution, UnsupportedRequest, contribution_of, group_of, rollup
 
 ZONE = "topology.kubernetes.io/zone"
 RACK = "topology.bigfleet/rack"
@@ -21,7 +21,7 @@ def spec(**fields: Any) -> dict[str, Any]:
 
 
 def needs_of(*specs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    demand = Demand()
+    demand = ClusterDemand()
     for index, item in enumerate(specs):
         demand.put(f"default/cr-{index}", contribution_of(item))
     return [json_format.MessageToDict(need, preserving_proto_field_name=True) for need in demand.needs()]
@@ -181,14 +181,14 @@ def test_what_the_wire_cannot_say_is_refused_by_name(fields: dict[str, Any], com
 
 
 def test_the_roll_up_names_cluster_and_time() -> None:
-    demand = Demand()
+    demand = ClusterDemand()
     demand.put("default/one", contribution_of(spec()))
     message = rollup("kwok-cluster-7", demand.needs(), 42)
     assert (message.cluster_id, message.timestamp_unix_nanos, len(message.needs)) == ("kwok-cluster-7", 42, 1)
 
 
 def test_equal_demand_is_equal_bytes_whatever_the_order() -> None:
-    forward, backward = Demand(), Demand()
+    forward, backward = ClusterDemand(), ClusterDemand()
     requests = {f"default/{p}": contribution_of(spec(priority=p)) for p in range(20)}
     for key, contribution in requests.items():
         forward.put(key, contribution)
@@ -220,7 +220,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from("pqrstuv"), st.none() | CONTRIBUTIO
 def test_demand_kept_up_to_date_equals_demand_counted_anew(
     changes: list[tuple[str, Contribution | None]],
 ) -> None:
-    demand = Demand()
+    demand = ClusterDemand()
     alive: dict[str, Contribution] = {}
     for key, contribution in changes:
         changed = demand.put(key, contribution)

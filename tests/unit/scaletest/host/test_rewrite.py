@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from scaletest.host.kubelet.network.rewrite import (
+    NameTarget,
     Rewriter,
     ServiceName,
-    Target,
     names_in,
     with_addresses,
     with_directories,
@@ -15,10 +15,10 @@ from scaletest.host.kubelet.network.rewrite import (
 from scaletest.host.kubelet.spec.expansion import expand
 
 TARGETS = {
-    ServiceName("default", "kubernetes"): Target("127.64.0.1", {443: 6443}),
-    ServiceName("demo", "web"): Target("127.64.1.1"),
-    ServiceName("demo", "low"): Target("127.64.1.3", {80: 20080}),
-    ServiceName("demo", "web", "web-1"): Target("127.64.1.2"),
+    ServiceName("default", "kubernetes"): NameTarget("127.64.0.1", {443: 6443}),
+    ServiceName("demo", "web"): NameTarget("127.64.1.1"),
+    ServiceName("demo", "low"): NameTarget("127.64.1.3", {80: 20080}),
+    ServiceName("demo", "web", "web-1"): NameTarget("127.64.1.2"),
 }
 DIRECTORIES = {
     "/tmp": Path("/real/tmp"),
@@ -97,7 +97,7 @@ def test_a_text_without_mounts_stays_as_it_is() -> None:
 def test_a_rewriter_asks_for_each_name_once_and_leaves_the_unknown_alone() -> None:
     asked: list[str] = []
 
-    def resolve(name: ServiceName) -> Target | None:
+    def resolve(name: ServiceName) -> NameTarget | None:
         asked.append(str(name))
         return TARGETS.get(name)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bigfleet.core import penalty
 from bigfleet.operator import sent
-from bigfleet.operator.rollup import Demand, contribution_of
+from bigfleet.operator.rollup import ClusterDemand, contribution_of
 from scaletest.cluster.witness.held import LOOKS, NEED_FIELDS, Bounds, bounds_of, findings
 from scaletest.cluster.witness.living import BEHIND_SECONDS, Living
 from scaletest.cluster.witness.need_rows import (
@@ -35,9 +35,9 @@ SPREAD_WIDELY = workload(
 EVERYTHING = ALL | {one.name: one for one in (HUGE_POD, TWIN, SPREAD_WIDELY)}
 
 
-def rolled_up(workloads: Iterable[Workload]) -> Demand:
+def rolled_up(workloads: Iterable[Workload]) -> ClusterDemand:
     """The demand as the operator of today adds it up."""
-    demand = Demand()
+    demand = ClusterDemand()
     for one in workloads:
         for number in range(one.replicas):
             demand.put(f"{one.name}-{number}", contribution_of(spec_of(one)))
