@@ -15,6 +15,8 @@ settings.load_profile("unhurried")
 # A test process has gRPC threads by and by. gRPC's care for forked copies of them ends, now and then, a child
 # that was only to become another program: a host's daemon, an etcd. Nobody here uses gRPC in a forked copy.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# pytest-xdist tells its workers how wide its own terminal is; what is printed in a test goes to no terminal.
+os.environ.pop("COLUMNS", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -111,7 +111,7 @@ def _is_number(node: ast.expr) -> bool:
 
 def test_the_runner_ends_with_an_exit_code_that_has_a_name() -> None:
     # The supervisors in pods end with codes of their own, which have a module.
-    own = {Path("scaletest/cluster/supervise/exit_codes.py")}
+    own = {Path("scaletest/cluster/exit_codes.py")}
     found = [
         f"{path}:{line}" for path, tree in sources("scaletest") if path not in own for line in literal_exit_codes(tree)
     ]

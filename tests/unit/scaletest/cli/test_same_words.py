@@ -55,7 +55,7 @@ MISTAKES = [
         "cap too low",
         "--profile smoke --max-duration 1m",
         OF_A_RUN,
-        "settle and soak alone may take 6m30s, --max-duration is 1m00s",
+        "settle and soak alone may take 6m40s, --max-duration is 1m00s",
     ),
     Mistake(
         "bad namespace",
