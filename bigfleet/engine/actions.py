@@ -13,7 +13,7 @@ from bigfleet.engine.decisions import Action, ActionKind
 from bigfleet.engine.lazy import Lazy
 from bigfleet.engine.phases.acquisition import Short
 from bigfleet.engine.phases.preemption import Preemption
-from bigfleet.engine.phases.shrinking import Reclaims
+from bigfleet.engine.phases.reclaiming import Reclaims
 
 Starts = NDArray[np.uint32]
 

@@ -10,8 +10,8 @@ from bigfleet.engine.phases.acquisition import Short, acquire
 from bigfleet.engine.phases.credit import Credits
 from bigfleet.engine.phases.parking import Parking
 from bigfleet.engine.phases.preemption import Preemption, preempt
+from bigfleet.engine.phases.reclaiming import Reclaims, Releases, Shrinking
 from bigfleet.engine.phases.shortfalls import ShortfallLedger
-from bigfleet.engine.phases.shrinking import Reclaims, Releases, Shrinking
 from bigfleet.engine.reports import Hints, Views
 
 

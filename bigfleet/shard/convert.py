@@ -26,7 +26,7 @@ from bigfleet.core.requirements import (
 from bigfleet.core.vectors import ReadVector, Vector, add, format_vector, largest, parse_vector
 from bigfleet.engine import CapacityHint, NeedView, Shortfall
 from bigfleet.errors import BigFleetError
-from bigfleet.shard import limits
+from bigfleet.shard import message_limits as limits
 from bigfleet.shard.notices import Notice
 
 log = structlog.get_logger()

@@ -22,11 +22,11 @@ from scaletest.cluster.load import needs_reader
 from scaletest.cluster.load.needs_reader import NeedsReader
 from scaletest.cluster.witness.auditor import Witness
 from scaletest.cluster.witness.blindness import Sight
-from scaletest.cluster.witness.held import LOOKS, HeldNeeds
+from scaletest.cluster.witness.held_needs import LOOKS, HeldNeeds
 from scaletest.model.demand.draw import Workload
 from tests.integration.provider_client import CLUSTER, eventually, provider_at
 from tests.integration.shard_client import Cluster, Shard, shard_at
-from tests.unit.scaletest.cluster.witness.test_held import rolled_up
+from tests.unit.scaletest.cluster.witness.test_held_needs import rolled_up
 from tests.unit.witness_world import GANG, SPREAD, TEAMED, WEB, Clock, pod, workload
 
 OTHER = "kwok-cluster-1"

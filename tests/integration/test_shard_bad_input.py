@@ -18,7 +18,7 @@ from bigfleet.api.v1alpha1 import shard_pb2 as pb
 from bigfleet.api.v1alpha1 import shard_pb2_grpc, shardread_pb2
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
-from bigfleet.shard import limits
+from bigfleet.shard import message_limits as limits
 from tests.integration.broken_requests import OVERSIZE, boundless, broken
 from tests.integration.provider_client import CLUSTER, ProviderClient, fleet_of, provider_at, refusal
 from tests.integration.shard_client import Cluster, Shard, cluster_at, shard_at, small_need

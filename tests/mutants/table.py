@@ -391,43 +391,43 @@ _PREEMPTION = (
 )
 _SHRINKING = (
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "max(1, math.floor(fraction * configured))",
         "math.floor(fraction * configured)",
         _PHASE3 + "Reclaim::test_the_cap_is_a_twentieth_of_the_clusters_machines_and_at_least_one",
     ),
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "known.excess[preempted[known.excess] == 0] if len(preempted) else known.excess",
         "known.excess",
         _PHASE2 + "Victims::test_excess_that_is_preempted_is_not_reclaimed_as_well",
     ),
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "kept = excess[: reclaim_cap(known.configured, self._cap_fraction)]",
         "kept = excess[-reclaim_cap(known.configured, self._cap_fraction) :]",
         _PHASE3 + "Reclaim::test_the_cap_keeps_the_head_of_each_clusters_excess",
     ),
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "before.get(machine_id, now)",
         "now",
         _PHASE3 + "Reclaim::test_excess_goes_only_after_it_has_stood_for_the_given_time",
     ),
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "before, self._since = self._since, {}",
         "before = self._since",
         _PHASE3 + "Reclaim::test_demand_that_comes_back_in_time_keeps_its_machine_and_starts_the_time_anew",
     ),
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "now - fleet.idle_since[machines] > holds[kind]",
         "now - fleet.idle_since[machines] >= holds[kind]",
         _CHANGES + "time_alone_releases_a_machine",
     ),
     Mutant(
-        "engine/phases/shrinking.py",
+        "engine/phases/reclaiming.py",
         "return machines[np.argsort(fleet.ids.labels[machines])]",
         "return machines",
         _CHANGES + "releases_go_by_id_across_kinds",

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2
-from bigfleet.shard.limits import MAX_ROWS
+from bigfleet.shard.message_limits import MAX_ROWS
 
 # Tags of OperatorMessage.rollup, and of ClusterCapacityNeeds' cluster_id, timestamp_unix_nanos and needs.
 _ROLLUP, _CLUSTER, _TIMESTAMP, _NEED = 0x12, 0x0A, 0x10, 0x1A

@@ -11,7 +11,7 @@ from bigfleet.api.v1alpha1 import capacity_pb2
 from bigfleet.core.needs import Need
 from bigfleet.rpc.malformed import Malformed
 from bigfleet.shard.convert import BadRollup, merged, needs_from_wire
-from bigfleet.shard.limits import Vocabulary
+from bigfleet.shard.message_limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.sessions.frames import Rollup
 from bigfleet.shard.sessions.needs import UNCHANGED, NeedsTable, Verdict

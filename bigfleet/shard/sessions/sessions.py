@@ -21,7 +21,7 @@ from bigfleet.rpc.malformed import Malformed
 from bigfleet.security import Identity, peer_identity
 from bigfleet.security.identity import InvalidIdentity
 from bigfleet.shard.convert import available_capacity, node_state, requirements_to_wire
-from bigfleet.shard.limits import MAX_BLOB_BYTES, cluster_id_problem
+from bigfleet.shard.message_limits import MAX_BLOB_BYTES, cluster_id_problem
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.sessions.frames import Frame, Rollup

@@ -10,8 +10,8 @@ from bigfleet.api.v1alpha1.shardread_pb2 import InspectNeedsRequest
 from bigfleet.api.v1alpha1.shardread_pb2_grpc import ShardReadStub
 from bigfleet.security import channel
 from bigfleet.security.identity import InvalidIdentity
-from scaletest.cluster.witness.held import HeldNeeds
-from scaletest.cluster.witness.need_rows import held_need
+from scaletest.cluster.witness.drawn_needs import held_need
+from scaletest.cluster.witness.held_needs import HeldNeeds
 from scaletest.model.demand.draw import ordinal_of
 
 # A roll-up interval while something is wrong, three while nothing is: a shard has hundreds of clusters.

@@ -7,7 +7,7 @@ from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.blindness import Sight
 from scaletest.cluster.witness.coverage import Lacking, Offer, Uncovered
 from scaletest.cluster.witness.expected import Expected
-from scaletest.cluster.witness.held import HeldNeeds
+from scaletest.cluster.witness.held_needs import HeldNeeds
 from scaletest.cluster.witness.living import Living
 from scaletest.cluster.witness.requests import Acknowledgements, Pairs
 from scaletest.model.demand.draw import Workload

@@ -8,7 +8,7 @@ from tests.smoke.mistakes.entry import IN_SOAK, Entry, mistaken, one_in
 
 # From the soak on: before, the run would not become steady.
 _TAKES_WHAT_SERVES = Mistake(
-    "engine/phases/shrinking.py",
+    "engine/phases/reclaiming.py",
     "        before, self._since = self._since, {}\n",
     f"""\
         before, self._since = self._since, {{}}
@@ -64,7 +64,7 @@ ENGINE: list[Entry] = [
         "the engine never gives back what a shed leaves over",
         "shard",
         Mistake(
-            "engine/phases/shrinking.py",
+            "engine/phases/reclaiming.py",
             "excess[: reclaim_cap(known.configured, self._cap_fraction)]",
             "excess[:0]",
         ),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2
-from bigfleet.shard import limits
+from bigfleet.shard import message_limits as limits
 from bigfleet.shard.sessions.frames import Rollup, read_frame
 from tests.integration.broken_requests import broken
 

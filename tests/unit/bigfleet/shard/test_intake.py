@@ -4,8 +4,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import capacity_pb2
-from bigfleet.shard import limits
-from bigfleet.shard.limits import Vocabulary
+from bigfleet.shard import message_limits as limits
+from bigfleet.shard.message_limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.sessions.frames import Rollup
 from bigfleet.shard.sessions.intake import Intake

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from bigfleet.engine.phases.shrinking import Reclaims, Releases, Shrinking
+from bigfleet.engine.phases.reclaiming import Reclaims, Releases, Shrinking
 from bigfleet.sim.cli import GOLDEN
 from bigfleet.sim.picture import draw
 from bigfleet.sim.play import Played, descriptions, play, play_scenario

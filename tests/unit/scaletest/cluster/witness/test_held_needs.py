@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from bigfleet.core import penalty
 from bigfleet.operator import sent
 from bigfleet.operator.rollup import ClusterDemand, contribution_of
-from scaletest.cluster.witness.held import LOOKS, NEED_FIELDS, Bounds, bounds_of, findings
-from scaletest.cluster.witness.living import BEHIND_SECONDS, Living
-from scaletest.cluster.witness.need_rows import (
+from scaletest.cluster.witness.drawn_needs import (
     HeldNeed,
     bucket_of,
     checksum,
@@ -22,6 +20,8 @@ from scaletest.cluster.witness.need_rows import (
     held_need,
     profile_of,
 )
+from scaletest.cluster.witness.held_needs import LOOKS, NEED_FIELDS, Bounds, bounds_of, findings
+from scaletest.cluster.witness.living import BEHIND_SECONDS, Living
 from scaletest.model.demand.draw import Workload
 from scaletest.model.documents.catalog import SpreadConstraint
 from tests.unit.scaletest.cluster.witness.test_expected import CATALOGS, drawn_from, spec_of

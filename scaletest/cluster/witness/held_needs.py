@@ -8,8 +8,7 @@ from itertools import islice
 import structlog
 
 from scaletest.cluster.witness.amounts import Amounts
-from scaletest.cluster.witness.living import Living
-from scaletest.cluster.witness.need_rows import (
+from scaletest.cluster.witness.drawn_needs import (
     PROFILE_FIELDS,
     ExpectedNeed,
     HeldNeed,
@@ -17,6 +16,7 @@ from scaletest.cluster.witness.need_rows import (
     checksum,
     expected_needs,
 )
+from scaletest.cluster.witness.living import Living
 from scaletest.model.demand.draw import Workload
 
 GROUP, MIN_UNIT, AMOUNTS, MISSING, UNASKED = "group", "min_unit", "amounts", "missing", "unasked"
