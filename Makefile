@@ -31,26 +31,26 @@ test: lint test-unit test-oracle test-mutants test-integration test-smoke ## Eve
 test-unit: kernels ## Fast tests, no binaries
 	@$(BIN)/pytest -q -n 2 tests/unit
 
-test-oracle: kernels ## The engine against its oracle on thousands of random fleets (test-long tries many more)
+test-oracle: kernels ## The engine against its oracle on thousands of random fleets
 	@$(BIN)/pytest -q -n 2 tests/oracle tests/agreement
 
-test-mutants: $(READY) ## Mistakes put into the engine on purpose: a named test must notice each
+test-mutants: $(READY) ## Mistakes in the engine, each of which a named test must notice
 	@$(BIN)/pytest -q tests/mutants
 	@$(BIN)/python -m tests.mutants.runner
 
 test-integration: tools kernels ## Tests with the real binaries
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/integration
 
-test-long: tools kernels ## Hours: random kills, installs, every signal in every phase, every seeded defect, a soak of 50,000 cycles, many more random fleets; goes on where it was stopped
+test-long: tools kernels ## Hours of kills, signals, seeded defects and random fleets; goes on where it was stopped
 	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration tests/smoke tests/unit tests/agreement $(LONG)
 
 test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/smoke
 
-prevalidate: kernels ## Before any cluster: preflight of what ships, closed loop, decision cycle against its baseline (3 min)
+prevalidate: kernels ## What can be known before any cluster starts
 	@$(BIN)/python -m tests.prevalidate
 
-prevalidate-kind: $(READY) ## dev-50 on the current kind context, before anybody pays for hosts (IMAGES= names its images)
+prevalidate-kind: $(READY) ## dev-50 on the current kind context; IMAGES= names its images
 	@context=$$($$($(RUNNER) tools path kubectl) config current-context 2>/dev/null); \
 	case "$$context" in \
 	  kind-*) exec $(RUNNER) --profile dev-50 --substrate example-kind-laptop --duration $(or $(DURATION),3m) \
@@ -60,10 +60,10 @@ prevalidate-kind: $(READY) ## dev-50 on the current kind context, before anybody
 	     exit 2 ;; \
 	esac
 
-bench: tools kernels ## Time to Ready, a KWOK cluster's footprint and fill, kwokctl beside it, watches, roll-ups, failover, a shard's sessions, inventory and ingest, every engine shape
+bench: tools kernels ## Every benchmark but the decision cycle; BENCH= chooses some
 	@$(BIN)/python -m tests.bench $(BENCH)
 
-bench-hot: kernels ## The decision cycle against its bars and its baseline; BENCH=5k,50k chooses, BENCH=all takes minutes
+bench-hot: kernels ## The decision cycle against its bars; BENCH=5k,50k or all
 	@$(BIN)/python -m tests.bench.hot $(BENCH)
 
 lint: $(READY) ## ruff, mypy, import-linter, helm lint
@@ -88,13 +88,13 @@ schemas: $(READY) ## Generate docs/schemas from the models
 dashboards: $(READY) ## Generate dashboards/ from the gate list
 	@$(BIN)/python -m scaletest.report.dashboards
 
-gates-page: $(READY) ## Generate docs/gates.md from the gate list and the catalogue of mistakes
+gates-page: $(READY) ## Generate docs/gates.md from the gate list and the mistakes
 	@$(BIN)/python -m tests.smoke.mistakes.page
 
-score: tools kernels ## Put each mistake of the catalogue into BigFleet and see whether a run notices it (hours; resumes); ONLY="words of names"
+score: tools kernels ## See which mistakes in BigFleet a run notices (hours; resumes); ONLY="words of names"
 	@$(BIN)/python -m tests.smoke.score $(ONLY)
 
-golden: $(READY) ## Store what the chart renders now, the generated part of its schema, and both control planes' commands
+golden: $(READY) ## Store what chart and control planes render now
 	@REFRESH_GOLDEN=1 $(BIN)/pytest -q tests/unit/chart/test_golden.py tests/unit/chart/test_schema.py \
 	  tests/unit/scaletest/components -k "stored or current"
 
@@ -102,7 +102,7 @@ lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 	  --no-emit-find-links --strip-extras --allow-unsafe -o requirements.lock pyproject.toml
 
-clean: ## Remove the virtual environment and caches of this clone (results and the built binaries stay)
+clean: ## Remove the virtual environment and caches; results and binaries stay
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find bigfleet scaletest tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

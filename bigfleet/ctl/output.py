@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 Format = Literal["table", "json", "yaml", "name"]
-FORMATS: tuple[Format, ...] = ("table", "json", "yaml", "name")
 NOTHING = "—"
 
 

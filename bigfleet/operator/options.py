@@ -31,7 +31,7 @@ class OperatorOptions:
     bootstrap_template_file: Path | None = None
     # The operator's certificate, key and CA.
     tls_dir: Path | None = None
-    # Without any TLS: nobody knows whose demand this is; only for trying things out.
+    # Without any TLS: the shard cannot tell whose demand this is; only for trying things out.
     plaintext: bool = False
     renewal: Renewal = field(default_factory=Renewal)
 

@@ -94,7 +94,7 @@ class LeaderClient:
                 details = error.details() or ""
                 if error.code() == grpc.StatusCode.FAILED_PRECONDITION and details == NOT_LEADER:
                     hint = _hint(error)
-                    tried[address] = f"{_DOES_NOT_LEAD}; {hint or 'nobody'} does"
+                    tried[address] = f"{_DOES_NOT_LEAD}; {hint or 'none of them'} does"
                     if hint and (self._follow_strangers or hint in self._addresses):
                         waiting.insert(0, hint)
                 elif error.code() == grpc.StatusCode.UNIMPLEMENTED:

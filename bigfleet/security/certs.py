@@ -154,7 +154,7 @@ def look_at(path: Path, now: datetime) -> Finding:
         complaints += _complaints_of_company(path, certificate)
     lines = [
         ("identity", identity),
-        ("serves as", ", ".join([*names["dns"], *names["ip"]]) or "nobody"),
+        ("serves as", ", ".join([*names["dns"], *names["ip"]]) or "no server"),
         ("issuer", certificate.issuer.rfc4514_string()),
         ("valid", f"{certificate.not_valid_before_utc:{_TIME}} to {certificate.not_valid_after_utc:{_TIME}}"),
     ]

@@ -25,7 +25,7 @@ class Renewal:
     """Where a process renews its pod's certificate."""
 
     issuer_addr: str | None = None
-    """`host:port` of the run's issuer; None: somebody else renews what lies in tls_dir."""
+    """`host:port` of the run's issuer; None: another program renews what lies in tls_dir."""
     token_file: Path | None = None
     """The pod's bound ServiceAccount token, of audience `bigfleet-issuer`."""
 

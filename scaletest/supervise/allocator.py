@@ -1,7 +1,6 @@
 """glibc's allocator, told to be frugal: it keeps what is freed, and an arena for every thread, unless asked."""
 
 import ctypes
-import gc
 
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
@@ -20,13 +19,6 @@ def be_frugal() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
-def give_back() -> None:
-    """Return what a start has used and freed to the kernel."""
-    gc.collect()
-    if (libc := _glibc()) is not None:
-        libc.malloc_trim(0)
-
-
 def _glibc() -> ctypes.CDLL | None:
     libc = ctypes.CDLL(None)
-    return libc if hasattr(libc, "malloc_trim") else None  # musl has neither function
+    return libc if hasattr(libc, "malloc_trim") else None  # musl has no such call

@@ -20,8 +20,9 @@ from typing import Any, NoReturn
 import uvloop  # noqa: F401, `daemon.run` needs it: imported here, it is shared
 
 from bigfleet.process import daemon
+from bigfleet.process.memory import give_back
 from bigfleet.process.parentdeath import die_with
-from scaletest.supervise.allocator import be_frugal, give_back
+from scaletest.supervise.allocator import be_frugal
 from scaletest.supervise.reaped import Reaped
 
 Main = Callable[[], Coroutine[Any, Any, None]]

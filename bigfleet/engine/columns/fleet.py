@@ -312,13 +312,6 @@ class Fleet:
             segment = self.slabs[state, cluster] = self.index.new_segment(bucket=0, by_penalty=True)
         return int(segment)
 
-    def bound_kinds(self, cluster: int) -> Ints:
-        """The kind of each machine that is bound to a cluster."""
-        index = self.index
-        segments = [segment for segment in self.slabs[:, cluster].tolist() if segment != NOWHERE]
-        parts = [index.kinds[index.starts[one] : index.starts[one] + index.sizes[one]] for one in segments]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
-
     def _creating_for(self, profile: int, group: int) -> int:
         segment = self.creating.get((profile, group))
         if segment is None:

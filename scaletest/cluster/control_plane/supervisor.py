@@ -14,6 +14,7 @@ from bigfleet.kube import KubeClient
 from bigfleet.kube.resources import CRDS
 from bigfleet.process import daemon
 from bigfleet.process.files import write_file
+from bigfleet.process.memory import give_back
 from scaletest.cluster.control_plane import commands
 from scaletest.cluster.control_plane.canary import fly_canary
 from scaletest.cluster.control_plane.reexport import ReExport
@@ -22,7 +23,7 @@ from scaletest.components import apiserver, kine, scheduler
 from scaletest.components.component import Component, Site
 from scaletest.components.endpoints import Endpoints
 from scaletest.components.pki import Pki
-from scaletest.supervise.allocator import be_frugal, give_back
+from scaletest.supervise.allocator import be_frugal
 from scaletest.supervise.child import Child
 from scaletest.supervise.children import Children
 from scaletest.supervise.forks import in_a_copy

@@ -58,7 +58,7 @@ class Slot:
 
 # A need's fingerprint and group, as the shard stamps them on what it acquires.
 Owner = tuple[str, str]
-NOBODY: Owner = ("", "")
+NO_OWNER: Owner = ("", "")
 # Gives the owner of a drawn workload's machines; the second argument tells whether it is a gang of several machines.
 OwnerOf = Callable[[Workload, bool], Owner]
 
@@ -73,8 +73,8 @@ class MachineGroup:
     count: int
     cluster: str = ""
     priority: int = 0
-    # The need that the machines were made for, as (fingerprint, group); NOBODY: they are not for a certain need.
-    owner: Owner = NOBODY
+    # The need that the machines were made for, as (fingerprint, group); NO_OWNER: they are not for a certain need.
+    owner: Owner = NO_OWNER
 
 
 def free_machines(catalog: Catalog, demand: DrawnDemand, seed: Seed, density: int, shards: int) -> TierCounts:
@@ -163,7 +163,7 @@ def _grouped(
     slots: Iterable[Slot],
     cluster: str = "",
     priority: int = 0,
-    owner: Owner = NOBODY,
+    owner: Owner = NO_OWNER,
 ) -> list[MachineGroup]:
     counts = Counter(slots)
     return [MachineGroup(tier, archetype, slot, count, cluster, priority, owner) for slot, count in counts.items()]

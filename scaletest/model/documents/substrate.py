@@ -91,7 +91,7 @@ class SelfCheck(Document):
     """Of the deletions, their successors, the losses and the steps that were planned, so many must come within 5 s of
     their time (or all but three)."""
     load_scrape_gap_seconds: Annotated[float, Field(gt=0, le=3600)] = 15.0
-    """For no longer may a load-driver or the provider go unseen: nobody knows what it did meanwhile."""
+    """For no longer may a load-driver or the provider go unseen: what it did meanwhile is not known."""
     missed_scrapes_fraction: Annotated[float, Field(gt=0, le=1)] = 0.05
     """Strain: share of its scrapes that a process of the harness may miss; 1: not judged."""
     event_loop_lag_p99_seconds: Annotated[float, Field(gt=0, le=3600)] = 1.0

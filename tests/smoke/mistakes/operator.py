@@ -20,7 +20,7 @@ OPERATOR: list[Entry] = [
         "groups are not rolled up",
         "operator",
         Mistake("operator/rollup.py", "            group=self._group,\n", ""),
-        gates="demandHeld",
+        gates="demandHeld needsWrong",
     ),
     mistaken(
         "hard spreads are not rolled up",

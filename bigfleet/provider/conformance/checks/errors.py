@@ -16,19 +16,19 @@ _VALUE_BYTES = 64 * 1024
 
 @check
 async def get_unknown_machine(bench: Bench) -> None:
-    """Get of an id that nobody has is NOT_FOUND."""
+    """Get of an id that no machine has is NOT_FOUND."""
     (await bench.client.get(bench.unknown_id())).refused_with(StatusCode.NOT_FOUND)
 
 
 @check
 async def delete_unknown_machine(bench: Bench) -> None:
-    """Delete of an id that nobody has is NOT_FOUND, or UNIMPLEMENTED as any Delete."""
+    """Delete of an id that no machine has is NOT_FOUND, or UNIMPLEMENTED as any Delete."""
     (await bench.delete(bench.unknown_id())).refused_with(StatusCode.NOT_FOUND, StatusCode.UNIMPLEMENTED)
 
 
 @check
 async def lifecycle_calls_on_unknown_machine(bench: Bench) -> None:
-    """Create, Configure and Drain of an id that nobody has are NOT_FOUND."""
+    """Create, Configure and Drain of an id that no machine has are NOT_FOUND."""
     for call in (bench.create, bench.configure, bench.drain):
         (await call(bench.unknown_id())).refused_with(StatusCode.NOT_FOUND)
 

@@ -98,7 +98,7 @@ async def empty_delta_when_quiet(bench: Bench) -> None:
 
 @check
 async def cursors_move_on(bench: Bench) -> None:
-    """Whoever follows the revisions sees every change and sees it once (B901–909)."""
+    """A shard that follows the revisions sees every change and sees it once (B901–909)."""
     machine_id = await bench.machine(S.IDLE)
     cursor = await _cursor(bench)
     for call, state in ((bench.configure, S.CONFIGURED), (bench.drain, S.IDLE)):
@@ -149,7 +149,7 @@ async def paging_is_complete(bench: Bench) -> None:
 
 @check
 async def no_spontaneous_transitions(bench: Bench) -> None:
-    """A machine that nobody calls stays as it is (B101–109)."""
+    """A machine that no shard calls stays as it is (B101–109)."""
     machine = await bench.get(await bench.machine(S.IDLE))
     for _ in range(5):
         await asyncio.sleep(bench.limits.quiet_seconds / 5)

@@ -33,9 +33,9 @@ def test_an_identity_is_complete_private_and_serves_under_its_roles_name(
     assert "identity   none (a CA)" in shown
 
 
-def test_a_person_serves_as_nobody(ca: Path, tmp_path: Path) -> None:
+def test_a_person_serves_as_no_server(ca: Path, tmp_path: Path) -> None:
     issue(ca, tmp_path / "me", "bigfleet://admin")
-    assert ("serves as", "nobody") in look_at(tmp_path / "me", datetime.now(UTC)).lines
+    assert ("serves as", "no server") in look_at(tmp_path / "me", datetime.now(UTC)).lines
 
 
 def test_a_ca_is_never_replaced_by_accident(ca: Path, capsys: pytest.CaptureFixture[str]) -> None:
