@@ -132,7 +132,9 @@ def test_prometheus_reaches_every_target(stage: Stage) -> None:
 
 
 def test_bigfleetctl_asks_the_coordinators_with_what_status_prints(stage: Stage) -> None:
-    [line] = [line for line in asyncio.run(stage.runner("status")).splitlines() if line.startswith("  bigfleet ")]
+    # A long command goes on behind a backslash, as a shell reads it.
+    screen = re.sub(r"\\\n\s*", "", asyncio.run(stage.runner("status")))
+    [line] = [line for line in screen.splitlines() if line.startswith("  bigfleet ")]
     pasted = line.split(maxsplit=1)[1]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     said = subprocess.run(

@@ -2,7 +2,7 @@
 
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.hop_gates import RECLAIM_QUIET_SECONDS, RESTARTS_KEY, hop_gates, reclaim_gate, restart_gate
-from scaletest.judge.gates.measures import Promql
+from scaletest.judge.gates.measures import AtEnd, Promql
 from scaletest.judge.gates.witnesses import witness_gates
 from scaletest.model.plan import Plan
 
@@ -25,4 +25,5 @@ def all_gates(plan: Plan) -> list[Gate]:
 
 def plain_gates(plan: Plan) -> list[Gate]:
     """Those whose value is one query: they can be looked at while the soak goes on, and drawn."""
-    return [gate for gate in gates_for(plan) if isinstance(gate.measure, Promql)]
+    gates = gates_for(plan)
+    return [gate for gate in gates if isinstance(gate.measure, Promql) and not isinstance(gate.measure, AtEnd)]

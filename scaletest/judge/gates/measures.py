@@ -36,6 +36,13 @@ class WorstMember(Promql):
 
 
 @dataclass(frozen=True)
+class AtEnd(WorstMember):
+    """The worst member by a query that compares two moments of the soak: it says nothing before the soak has ended."""
+
+    source: ClassVar[Source] = "computed from PromQL"
+
+
+@dataclass(frozen=True)
 class Growth:
     """What counters grew by, over all members, added up from samples: rate() invents and hides small counts."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scaletest.judge.gates.gate import Gate
-from scaletest.judge.gates.measures import WorstMember
+from scaletest.judge.gates.measures import AtEnd, WorstMember
 from scaletest.model.plan import Plan
 
 _PROCESSES = 'component=~"shard|coordinator|kwok-cluster",metrics_port=~"metrics|operator|pod-controller"'
@@ -43,9 +43,7 @@ def frugality_gates(plan: Plan) -> Iterator[Gate]:
         yield Gate(
             "residentGrowth",
             "growth of BigFleet's memory",
-            WorstMember(
-                f"min_over_time({resident}[{_LOOK_SECONDS}s]) / {before} - 1", members=_MEMBERS, blames=_BLAMES
-            ),
+            AtEnd(f"min_over_time({resident}[{_LOOK_SECONDS}s]) / {before} - 1", members=_MEMBERS, blames=_BLAMES),
             bound=_GROWTH_SHARE,
             unit="share",
             component="BigFleet",
