@@ -139,7 +139,7 @@ def test_seeded_machines_carry_the_stamps_of_the_needs_that_the_operator_will_re
         gangs = {workload.group for workload in draw.workloads() if workload.group}
         # The group as roll-ups have it: topology key, NUL, selector.
         assert {group.partition("=")[2].rstrip(",;") for _, group in stamped if group} == gangs
-    assert all(group.owner == fleets.NOBODY for group in fleet_of(plan) if not group.cluster)
+    assert all(group.owner == fleets.NO_OWNER for group in fleet_of(plan) if not group.cluster)
 
 
 def test_the_pods_files_render_the_seed_file_that_the_plan_counted() -> None:
