@@ -24,7 +24,7 @@ from bigfleet.core.requirements import (
     WhenUnsatisfiable,
 )
 from bigfleet.core.vectors import ReadVector, Vector, add, format_vector, largest, parse_vector
-from bigfleet.engine import CapacityHint, NeedView, Shortfall
+from bigfleet.engine import Action, ActionKind, CapacityHint, NeedView, Shortfall
 from bigfleet.errors import BigFleetError
 from bigfleet.shard import message_limits as limits
 from bigfleet.shard.notices import Notice
@@ -231,6 +231,19 @@ def assignment_for(profile: Profile, group: str) -> Assignment:
         fingerprint=profile.fingerprint,
         group=group,
     )
+
+
+def binding_of(action: Action, machine: Machine) -> tuple[str, Assignment]:
+    """The machine's cluster and assignment during the action. A Creating machine has no cluster, only its demand."""
+    match action.kind:
+        case ActionKind.BOOTSTRAP if action.profile:
+            return action.cluster, assignment_for(action.profile, action.group)
+        case ActionKind.PROVISION if action.profile:
+            return "", Assignment(fingerprint=action.profile.fingerprint, group=action.group)
+        case ActionKind.PREEMPT | ActionKind.RECLAIM:
+            return machine.cluster, machine.assignment
+        case _:
+            return "", UNASSIGNED
 
 
 def metadata_from_assignment(assignment: Assignment) -> dict[str, str]:

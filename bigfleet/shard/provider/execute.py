@@ -14,10 +14,10 @@ from typing import Protocol
 import structlog
 
 from bigfleet.api.v1alpha1 import provider_pb2
-from bigfleet.core.machines import UNASSIGNED, Assignment, Machine, MachineState
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.requirements import Requirement
 from bigfleet.engine import Action, ActionKind
-from bigfleet.shard.convert import BadMachine, assignment_for, machine_from_wire, metadata_from_assignment
+from bigfleet.shard.convert import BadMachine, binding_of, machine_from_wire, metadata_from_assignment
 from bigfleet.shard.inventory.inventory import Inventory, Rejected
 from bigfleet.shard.metrics import Outcome, ShardMetrics
 from bigfleet.shard.notices import Notices
@@ -137,7 +137,7 @@ class Executor:
             self._count(action, cycle, refusal)
             return Disposal.REFUSED
         idle_since = self._inventory.machines.idle_since(machine_id)
-        cluster, assignment = _binding(action, machine)
+        cluster, assignment = binding_of(action, machine)
         in_flight = self._inventory.move(machine_id, through, cluster, assignment)
         attempt = _Attempt(action, cycle, machine, idle_since, in_flight, self._monotonic())
         self._attempts[machine_id] = attempt
@@ -352,19 +352,6 @@ class Executor:
     def _reject(self, reason: str, error: Exception) -> None:
         self._metrics.machines_rejected.labels(reason).inc()
         log.error("machine rejected", error=str(error))
-
-
-def _binding(action: Action, machine: Machine) -> tuple[str, Assignment]:
-    """The machine's cluster and assignment during the action. A Creating machine has no cluster, only its demand."""
-    match action.kind:
-        case ActionKind.BOOTSTRAP if action.profile:
-            return action.cluster, assignment_for(action.profile, action.group)
-        case ActionKind.PROVISION if action.profile:
-            return "", Assignment(fingerprint=action.profile.fingerprint, group=action.group)
-        case ActionKind.PREEMPT | ActionKind.RECLAIM:
-            return machine.cluster, machine.assignment
-        case _:
-            return "", UNASSIGNED
 
 
 def _outcome(attempt: _Attempt, after: Machine | None) -> Outcome | None:

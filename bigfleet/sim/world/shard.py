@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Assignment, Machine, MachineState
+from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.engine import Action, ActionKind, Decisions
-from bigfleet.shard.convert import assignment_for
+from bigfleet.shard.convert import binding_of
 from bigfleet.shard.inventory.inventory import kept_assignment
 from bigfleet.sim.world.decider import Decider
 from bigfleet.sim.world.provider import COURSE, Provider, Refused
@@ -171,7 +171,7 @@ class Shard:
         if action.machine_id in self._attempts or self._decider.held(action.machine_id):
             return False
         through, target = COURSE[action.kind]
-        cluster, assignment = _binding(action, machine)
+        cluster, assignment = binding_of(action, machine)
         in_flight = replace(machine, state=through, cluster=cluster, assignment=assignment)
         try:
             self._provider.call(action.kind, machine.id, action.cluster, assignment)
@@ -250,19 +250,6 @@ class Shard:
         if operator:
             news(operator)
             self._touched[cluster] = operator
-
-
-def _binding(action: Action, machine: Machine) -> tuple[str, Assignment]:
-    """The machine's cluster and assignment while the action runs (as bigfleet/shard/provider/execute.py)."""
-    match action.kind:
-        case ActionKind.BOOTSTRAP if action.profile:
-            return action.cluster, assignment_for(action.profile, action.group)
-        case ActionKind.PROVISION if action.profile:
-            return "", Assignment(fingerprint=action.profile.fingerprint, group=action.group)
-        case ActionKind.PREEMPT | ActionKind.RECLAIM:
-            return machine.cluster, machine.assignment
-        case _:
-            return "", UNASSIGNED
 
 
 def state_counts(states: Mapping[MachineState, int]) -> dict[str, int]:

@@ -96,7 +96,7 @@ BLOB_USED_AGAIN = Suspect("shard", f"0.9 * sum by (cluster) ({_CONFIGURES}) - su
 MISNAMED = Suspect("shard", "sum(max_over_time(bigfleet_scaletest_node_creator_misnamed_nodes_total[{w}]))", 0)
 _DRAINED = grown(f'{_CALLS}{{call="Drain",code="OK"}}')
 _ASKED_TO_DRAIN = grown("bigfleet_operator_drains_total")
+NEVER_ASKED = Suspect("shard", f"0.5 * sum({_DRAINED}) - sum({_ASKED_TO_DRAIN})", 0)
 # Drains that the provider accepted and told to be done, and that its hosts know nothing of.
 _CARRIED_OUT = grown("bigfleet_provider_ledger_drains_carried_out_total")
 DRAINS_NOTHING = Suspect("provider", f"0.5 * sum({_DRAINED}) - sum({_CARRIED_OUT})", 0)
-NEVER_ASKED = Suspect("shard", f"0.5 * sum({_DRAINED}) - sum({_ASKED_TO_DRAIN})", 0)

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 
-from scaletest.judge.gates.figures import by_cluster, grown
+from scaletest.judge.gates.figures import grown
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Growth, WorstMember
 from scaletest.judge.gates.suspects import MISNAMED, NEVER_ASKED, NEVER_NOTICED
-from scaletest.judge.gates.witnesses.queries import WAITS_FOR_A_CORE
+from scaletest.judge.gates.witnesses.queries import NODE_CREATOR, WAITS_FOR_A_CORE, worst_of_clusters
 from scaletest.model.plan import Plan
 
-_NODE_CREATOR = "bigfleet_scaletest_node_creator_"
-_OUTLIVED = f"{_NODE_CREATOR}outlived_machines_oldest_seconds"
-_KEPT = f"{_NODE_CREATOR}kept_records_oldest_seconds"
+_OUTLIVED = f"{NODE_CREATOR}outlived_machines_oldest_seconds"
+_KEPT = f"{NODE_CREATOR}kept_records_oldest_seconds"
 # In a healthy run a drain leaves no Pod behind: the load has no budgets, a Pod leaves at once when it is evicted, and
 # the shortest grace is 10 s. A Pod that kube-scheduler placed before it saw the cordon can be bound after the last
 # look of the operator; a Pod that came a moment ago is not counted. Smoke drains some seven Nodes, with four Pods on
@@ -31,7 +30,7 @@ def leaving_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "podsCutOff",
         "Pods cut off by a drain",
-        Growth(f"{_NODE_CREATOR}pods_cut_off_total"),
+        Growth(f"{NODE_CREATOR}pods_cut_off_total"),
         bound=plan.pods // _PODS_PER_CUT_OFF,
         unit="Pods",
         component="operator",
@@ -41,7 +40,7 @@ def leaving_gates(plan: Plan) -> Iterator[Gate]:
         witness="the Pods of each Node that goes after a drain, by the provider's word on why it goes",
         strain="evictions that wait for a core outlast their grace",
     )
-    left = {how: grown(f'{_NODE_CREATOR}cordoned_pods_total{{how="{how}"}}') for how in ("evicted", "deleted")}
+    left = {how: grown(f'{NODE_CREATOR}cordoned_pods_total{{how="{how}"}}') for how in ("evicted", "deleted")}
     yield Gate(
         "podsNotEvicted",
         "Pods deleted where a drain evicts",
@@ -56,7 +55,7 @@ def leaving_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "outlivedMachineSeconds",
         "machine announced that is gone",
-        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_OUTLIVED}[{{w}}])')})"),
+        WorstMember(worst_of_clusters(_OUTLIVED)),
         bound=_NOTICED_SECONDS,
         unit="s",
         component="operator",
@@ -69,7 +68,7 @@ def leaving_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "recordsKeptSeconds",
         "record of a machine that is gone",
-        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_KEPT}[{{w}}])')})"),
+        WorstMember(worst_of_clusters(_KEPT)),
         bound=_NOTICED_SECONDS + _FAILED_RECORD_SECONDS,
         unit="s",
         component="operator",

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from scaletest.judge.gates.figures import MACHINES_HELD, by_cluster, quantile
+from scaletest.judge.gates.figures import MACHINES_HELD, quantile
 from scaletest.judge.gates.gate import Component, Gate, Suspect
 from scaletest.judge.gates.measures import Envelope, Promql, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import (
@@ -24,18 +24,19 @@ from scaletest.judge.gates.suspects import (
 )
 from scaletest.judge.gates.witnesses.queries import (
     LEDGER,
-    NEXT_SCRAPE_SECONDS,
+    NODE_CREATOR,
     OUTSIDE_SECONDS,
     WAITS_FOR_A_CORE,
     WITNESS,
     edge_of,
+    lately,
     without_pods,
     worst_age,
+    worst_of_clusters,
 )
 from scaletest.model.plan import Plan
 
-_NODE_CREATOR = "bigfleet_scaletest_node_creator_"
-_UNKNOWN = f"{_NODE_CREATOR}unknown_machines_oldest_seconds"
+_UNKNOWN = f"{NODE_CREATOR}unknown_machines_oldest_seconds"
 # A cycle, in which the shard asks its provider, and one more.
 _MACHINES_BEHIND_SECONDS = 20
 _REPLACED_SECONDS = 30
@@ -238,7 +239,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "shapesAnnounced",
         "Nodes announced wrongly",
-        Promql(f"sum(max_over_time({_NODE_CREATOR}shape_mismatches_total[{{w}}]))"),
+        Promql(f"sum(max_over_time({NODE_CREATOR}shape_mismatches_total[{{w}}]))"),
         bound=0,
         unit="times",
         component="operator",
@@ -249,7 +250,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "unknownMachineSeconds",
         "machine announced that is not there",
-        WorstMember(f"max by (cluster) ({by_cluster(f'max_over_time({_UNKNOWN}[{{w}}])')})"),
+        WorstMember(worst_of_clusters(_UNKNOWN)),
         bound=_WAITING_SECONDS,
         unit="s",
         component="shard",
@@ -261,7 +262,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "readyBeforeNode",
         "announced Ready before its Node was",
-        Promql(f"sum(max_over_time({_NODE_CREATOR}ready_before_node_total[{{w}}]))"),
+        Promql(f"sum(max_over_time({NODE_CREATOR}ready_before_node_total[{{w}}]))"),
         bound=0,
         unit="times",
         component="operator",
@@ -279,11 +280,10 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "the engine takes what costs least",
         "the provider's ledger: Creates, and free machines that stand idle",
     )
-    uncovered = f"max by (cluster) ({by_cluster(f'max_over_time({WITNESS}uncovered_seconds[{{w}}])')})"
     yield Gate(
         "uncoveredSeconds",
         "demand without capacity",
-        WorstMember(uncovered, expects="clusters"),
+        WorstMember(worst_of_clusters(f"{WITNESS}uncovered_seconds"), expects="clusters"),
         bound=_COVERED_SECONDS,
         unit="s",
         component="shard",
@@ -378,13 +378,12 @@ def _agreement(claim: str, witness: str, by: tuple[str, ...], slack: str = "") -
 
 
 def _free_machines() -> Envelope:
-    behind, ahead = _MACHINES_BEHIND_SECONDS, NEXT_SCRAPE_SECONDS
     known = f"bigfleet_provider_machines{{{_AT_REST}}}"
-    lately = f"{known}[{behind + ahead}s] offset -{ahead}s"
+    window = lately(_MACHINES_BEHIND_SECONDS)
     return Envelope(
         claim=f"sum by (state) (last_over_time(bigfleet_shard_inventory_machines{{{_AT_REST}}}[9s]))",
-        lowest=f"sum by (state) (min_over_time({lately}))",
-        highest=f"sum by (state) (max_over_time({lately}))",
+        lowest=f"sum by (state) (min_over_time({known}{window}))",
+        highest=f"sum by (state) (max_over_time({known}{window}))",
         by=("state",),
         slack=f"{_REST_SLACK} + 0 * sum by (state) ({known})",
     )

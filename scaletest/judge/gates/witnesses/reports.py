@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import NEVER_LISTED, NEVER_SENT
-from scaletest.judge.gates.witnesses.queries import LEDGER, NEXT_SCRAPE_SECONDS, OUTSIDE_SECONDS, WAITS_FOR_A_CORE
+from scaletest.judge.gates.witnesses.queries import LEDGER, OUTSIDE_SECONDS, WAITS_FOR_A_CORE, lately
 
 # A cycle, in which the shard asks its provider, and one more; then its report, which may have to be sent again.
 _REPORTS_BEHIND_SECONDS = 30
@@ -69,9 +69,9 @@ def _reported(prefix: str, by: str, seconds: int) -> Envelope:
 
 def _there_are(extreme: str) -> str:
     """By the provider, where there is a coordinator to keep reports at all."""
-    lately = f"[{_REPORTS_BEHIND_SECONDS + NEXT_SCRAPE_SECONDS}s] offset -{NEXT_SCRAPE_SECONDS}s"
-    machines = f"sum by (zone) ({extreme}_over_time({LEDGER}machines{lately}))"
-    free = f'sum({extreme}_over_time(bigfleet_provider_machines{{state=~"Speculative|Idle"}}{lately}))'
+    window = lately(_REPORTS_BEHIND_SECONDS)
+    machines = f"sum by (zone) ({extreme}_over_time({LEDGER}machines{window}))"
+    free = f'sum({extreme}_over_time(bigfleet_provider_machines{{state=~"Speculative|Idle"}}{window}))'
     return f"(({_by_what(machines, free)}) and on () count(bigfleet_coordinator_is_leader))"
 
 
