@@ -77,6 +77,11 @@ class OperatorMetrics:
             "Machines that the shard spoke of for the first time.",
             registry=registry,
         )
+        self.records_not_as_told = Counter(
+            "bigfleet_operator_records_not_as_told_total",
+            "UpcomingNodes that, once written, promised other resources or labels than the shard's frame.",
+            registry=registry,
+        )
         self.removed_in_service = Counter(
             "bigfleet_operator_removed_in_service_total",
             "Machines that the shard said have left although it last called them Configured.",

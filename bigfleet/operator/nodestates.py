@@ -188,6 +188,8 @@ class NodeStates:
             self._records.put(machine, record)
         elif spec := upcoming.spec_changes(record["spec"], upcoming.wanted_spec(frame)):
             record = await self._patch(machine, "spec_update", {"spec": spec})
+        if not upcoming.is_as_told(record, frame):
+            self._metrics.records_not_as_told.inc()
         if (
             phase == "Ready"
             and stored in upcoming.LEAVING

@@ -15,8 +15,10 @@ _MILLI = 1000
 
 
 def checksum(needs: Iterable[CapacityNeed]) -> int:
-    """Of their profiles and min_units, whatever their order and amounts (docs/architecture.md says how)."""
-    return sum(zlib.crc32(f"{_fingerprint(need)}|min={_unit(need)}".encode()) for need in needs)
+    """Of their profiles, min_units and whether each is a gang, in any order (docs/architecture.md says how)."""
+    return sum(
+        zlib.crc32(f"{_fingerprint(need)}|gang={bool(need.group):d}|min={_unit(need)}".encode()) for need in needs
+    )
 
 
 class SentRollups:
@@ -47,7 +49,7 @@ class SentRollups:
             demand.add_metric(labels, milli / _MILLI)
         yield demand
         if self._last is not None:
-            text = "Of the profiles and min_units of the last roll-up."
+            text = "Of the profiles, min_units and gangs of the last roll-up."
             yield GaugeMetricFamily("bigfleet_operator_sent_needs_checksum", text, checksum(self._last.needs))
 
 

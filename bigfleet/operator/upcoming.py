@@ -90,6 +90,12 @@ def status_changes(stored: Mapping[str, Any], phase: str, frame: NodeStateUpdate
     return {key: value for key, value in wanted.items() if stored.get(key) != value}
 
 
+def is_as_told(record: Object, frame: NodeStateUpdate) -> bool:
+    """Whether a record, as the apiserver has stored it, promises the machine that the shard spoke of."""
+    spec = record["spec"]
+    return (spec.get("resources") or {}) == frame.resources.resources and (spec.get("labels") or {}) == frame.labels
+
+
 def new_record(machine: str, frame: NodeStateUpdate) -> Object:
     return {
         "apiVersion": UPCOMING_NODES.api_version,

@@ -119,12 +119,14 @@ def held_need(message: CapacityNeed) -> HeldNeed:
     return HeldNeed(profile, message.group, amounts_of(message.aggregate_resources), amounts_of(message.min_unit))
 
 
-def checksum(rows: Iterable[tuple[NeedProfile, Amounts]]) -> int:
-    """Of profiles and min_units. `bigfleet_operator_sent_needs_checksum` is the same if an operator sent these rows."""
-    return sum(
-        zlib.crc32(f"{profile.fingerprint}|min={','.join(f'{name}={unit[name]}' for name in sorted(unit))}".encode())
-        for profile, unit in rows
-    )
+def checksum(rows: Iterable[tuple[ExpectedNeed, Amounts]]) -> int:
+    """Of needs with their min_units: `bigfleet_operator_sent_needs_checksum` if an operator sent these rows."""
+    return sum(zlib.crc32(_row_text(need, unit).encode()) for need, unit in rows)
+
+
+def _row_text(need: ExpectedNeed, unit: Amounts) -> str:
+    amounts = ",".join(f"{name}={unit[name]}" for name in sorted(unit))
+    return f"{need.profile.fingerprint}|gang={bool(need.group):d}|min={amounts}"
 
 
 def bucket_of(dollars: float) -> int:

@@ -270,7 +270,5 @@ class HeldNeeds:
     def checksum(self) -> int:
         """Of the rows that the Pods that live now should lead to."""
         living = self._living.of_workload
-        rows = [
-            (need.profile, [amounts for name, amounts in need.members if living[name] > 0]) for need in self._expected
-        ]
-        return checksum((profile, _largest(members)) for profile, members in rows if members)
+        rows = [(need, [amounts for name, amounts in need.members if living[name] > 0]) for need in self._expected]
+        return checksum((need, _largest(members)) for need, members in rows if members)

@@ -240,8 +240,17 @@ _OPERATOR = [
             "        interval = self._options.rollup_interval_seconds or _DEFAULT_ROLLUP_SECONDS\n",
             "        interval = (self._options.rollup_interval_seconds or _DEFAULT_ROLLUP_SECONDS) / 10_000\n",
         ),
-        gates="bigfleetCpuCores",
-        alone=True,
+        gates="rollupsPerSecond",
+    ),
+    mistaken(
+        "the shard reports without a pause",
+        "shard",
+        Mistake(
+            "shard/reports.py",
+            "        interval = self._options.coordinator_heartbeat_interval_seconds\n",
+            "        interval = self._options.coordinator_heartbeat_interval_seconds / 100\n",
+        ),
+        gates="reportsPerSecond",
     ),
     Entry(
         "an operator is killed in the soak",

@@ -12,6 +12,10 @@ from scaletest.model.plan import Plan
 _GAP_SECONDS = 30
 _CYCLE_INTERVALS, _CYCLE_SECONDS = 3, 10
 _TAKEN_SHARE = 0.9
+# An operator waits until demand has been still for half a second, so that changes never make more than two a second.
+_ROLLUPS_PER_SECOND = 3
+# A shard reports every five seconds.
+_REPORTS_PER_SECOND = 1
 
 
 def continuity_gates(plan: Plan) -> Iterator[Gate]:
@@ -52,6 +56,28 @@ def continuity_gates(plan: Plan) -> Iterator[Gate]:
         claim="reports go on",
         witness="the count of reports that the coordinators took, by scrape",
         strain=WAITS_FOR_A_CORE,
+    )
+    yield Gate(
+        "rollupsPerSecond",
+        "roll-ups a second",
+        WorstMember("max by (cluster) (rate(bigfleet_shard_cluster_rollups_total[{w}]))", expects="clusters"),
+        bound=_ROLLUPS_PER_SECOND,
+        unit="1/s",
+        component="operator",
+        meaning="An operator rolls up more often than its demand can change.",
+        claim="roll-ups are few: at changes, and at every interval",
+        witness="the count of accepted roll-ups of each cluster",
+    )
+    yield Gate(
+        "reportsPerSecond",
+        "reports a second",
+        WorstMember("max by (shard) (rate(bigfleet_coordinator_shard_reports_total[{w}]))", members=("shard",)),
+        bound=_REPORTS_PER_SECOND,
+        unit="1/s",
+        component="shard",
+        meaning="A shard reports more often than at every interval.",
+        claim="reports are few",
+        witness="the count of reports that the coordinators took",
     )
     sent = by_cluster("bigfleet_operator_rollups_sent_total")
     yield Gate(

@@ -21,6 +21,7 @@ from scaletest.judge.gates.suspects import (
     SLOW_LIST,
     SUPPLIERS,
     TOLD_LATE,
+    TOLD_WRONGLY,
 )
 from scaletest.judge.gates.witnesses.queries import (
     LEDGER,
@@ -243,6 +244,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bound=0,
         unit="times",
         component="operator",
+        suspects=(TOLD_WRONGLY,),
         meaning="An UpcomingNode promises other resources or labels than its machine has.",
         claim="what UpcomingNodes say of a machine",
         witness="the fleet file, by way of the provider's word",

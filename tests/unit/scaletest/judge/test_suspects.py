@@ -150,3 +150,12 @@ async def test_a_bar_that_holds_accuses_no_program() -> None:
     metrics = Metrics(unanswered_seconds=16.0, uncovered_seconds=3.0)
     reading = await read_gate(metrics, GATES["uncoveredSeconds"], PLAN, soak_window(PLAN, 1000, 1160))
     assert reading.value == 3.0 and reading.component is None
+
+
+@pytest.mark.parametrize(("suspicion", "component"), [(0.0, "operator"), (89.0, "shard")])
+async def test_a_node_announced_wrongly_is_the_shards_if_its_operator_wrote_down_what_it_was_told(
+    suspicion: float, component: str
+) -> None:
+    # The first metric stands for the suspect's whole query, which names both.
+    metrics = Metrics(records_not_as_told_total=suspicion, shape_mismatches_total=89.0)
+    assert await blamed(GATES["shapesAnnounced"], metrics) == component

@@ -13,6 +13,7 @@ from bigfleet.core import penalty
 from bigfleet.operator import sent
 from bigfleet.operator.rollup import ClusterDemand, contribution_of
 from scaletest.cluster.witness.drawn_needs import (
+    ExpectedNeed,
     HeldNeed,
     bucket_of,
     checksum,
@@ -242,7 +243,17 @@ def test_an_operator_that_sends_what_was_drawn_has_the_same_checksum(world: Worl
     assert world["needs_checksum"] != sent.checksum(needs)
     assert sent.checksum(needs[1:]) != sent.checksum(needs)
     needs[1].min_unit["cpu"] = "7"
-    assert sent.checksum(needs[1:2]) != checksum([(held_need(needs[1]).profile, {"cpu": 1})])
+    row = held_need(needs[1])
+    assert sent.checksum(needs[1:2]) != checksum([(ExpectedNeed(row.profile, row.group, ()), {"cpu": 1})])
+
+
+def test_an_operator_that_forgets_which_rows_are_gangs_has_another_checksum(world: World) -> None:
+    world.witness.on_pod(None, pod("0", of=GANG))
+    look(world, [])
+    needs = rolled_up([replace(GANG, replicas=1)]).needs()
+    assert world["needs_checksum"] == sent.checksum(needs)
+    needs[0].group = ""
+    assert world["needs_checksum"] != sent.checksum(needs)
 
 
 @given(st.floats(min_value=0, max_value=1e8) | st.integers(min_value=0, max_value=2**24))
