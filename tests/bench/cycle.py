@@ -79,7 +79,7 @@ class Quick(ScriptedProvider):
 
     def _set(self, machine_id: str, state: MachineState) -> None:
         machine = self.machines[machine_id]
-        machine.state = pb.MachineState.Name(state)
+        machine.MergeFrom(pb.Machine(state=pb.MachineState.Name(state)))
         machine.last_error = "lost by the bench" if state is MachineState.FAILED else ""
         if state in (MachineState.IDLE, MachineState.SPECULATIVE, MachineState.FAILED):
             machine.cluster = ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
-from bigfleet.coordinator.store import Domain
+from bigfleet.coordinator.ownership import Domain
 from bigfleet.security import channel
 from bigfleet.security.authority import Authority
 from scaletest import toolchain

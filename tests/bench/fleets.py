@@ -15,11 +15,11 @@ from bigfleet.core.machines import CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import RACK_KEY, Profile
 from bigfleet.core.vectors import Vector, scaled
+from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload, cluster_id
 from scaletest.model.demand.sizing import machine_share
 from scaletest.model.documents.catalog import Archetype, Size
 from scaletest.model.files.reading import read_profile
-from scaletest.run.offline.virtual_fleet import pods_of
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 RACKS_PER_ZONE = 10

@@ -7,8 +7,8 @@ core types, the shard's tables, the fleet's columns. Nothing is judged here; the
 import gc
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from bigfleet.api.v1alpha1.capacity_pb2 import ClusterCapacityNeeds
@@ -32,7 +32,7 @@ class Stopwatch:
     """CPU seconds by step."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -90,7 +90,7 @@ def measure(shape: Shape) -> None:
     listed = MachineList(machines=map(machine_to_wire, synthetic.machines()), full=True).SerializeToString()
     usual = list(_rollups(synthetic))
     churned = list(_rollups(synthetic, turn=1))
-    steps = {
+    steps: dict[str, Callable[[], Stopwatch]] = {
         "first roll-ups": lambda: ingest.take_rollups(usual),
         "first List": lambda: ingest.take_list(listed),
         "same List again": lambda: ingest.take_list(listed),

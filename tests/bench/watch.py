@@ -227,7 +227,7 @@ async def _follow(player: Player, ca_pem: bytes, name: str) -> Taken:
     loop = asyncio.get_running_loop()
     seconds: asyncio.Future[float] = loop.create_future()
     playing = threading.Thread(
-        target=player.play, args=[partial(loop.call_soon_threadsafe, seconds.set_result)], daemon=True
+        target=player.play, args=[lambda took: loop.call_soon_threadsafe(seconds.set_result, took)], daemon=True
     )
     playing.start()
     async with KubeClient(KubeConfig(player.url, ca_pem=ca_pem)) as client:

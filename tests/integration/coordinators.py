@@ -21,7 +21,7 @@ from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator import CoordinatorOptions
 from bigfleet.coordinator.etcd import EtcdClient
-from bigfleet.coordinator.store import Domain
+from bigfleet.coordinator.ownership import Domain
 from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority

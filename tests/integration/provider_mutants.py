@@ -165,7 +165,7 @@ def a_provider_name_per_host(provider: FakeProvider) -> None:
 @fails("DeleteClearsTheHost", "HostAndClusterPerState", "ListedMachinesAreSound")
 def deleted_machines_keep_their_host(provider: FakeProvider) -> None:
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.SPECULATIVE:
+        if machine.state == pb.SPECULATIVE:
             machine.host.provider, machine.host.ref = "fake", f"host-{machine.id}"
 
     retouch(provider, change)
@@ -240,7 +240,7 @@ def machines_that_change_by_themselves(provider: FakeProvider) -> None:
     looks: dict[str, int] = {}
 
     def change(machine: pb.Machine) -> None:
-        looks[machine.id] = looks.get(machine.id, 0) + 1 if machine.state == S.IDLE else 0
+        looks[machine.id] = looks.get(machine.id, 0) + 1 if machine.state == pb.IDLE else 0
         if looks[machine.id] > 5:
             machine.labels["looks"] = str(looks[machine.id])
 
@@ -411,7 +411,7 @@ def configure_without_an_operation(provider: FakeProvider) -> None:
 @fails("TransitionalStateObservability", "OnlyTheRightStatesOnTheWay", "HostAndClusterPerState")
 def creating_looks_like_configuring(provider: FakeProvider) -> None:
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.CREATING:
+        if machine.state == pb.CREATING:
             machine.state = pb.CONFIGURING
 
     retouch(provider, change)
@@ -420,7 +420,7 @@ def creating_looks_like_configuring(provider: FakeProvider) -> None:
 @fails("OnlyTheRightStatesOnTheWay")
 def draining_looks_like_deleting(provider: FakeProvider) -> None:
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.DRAINING:
+        if machine.state == pb.DRAINING:
             machine.state = pb.DELETING
 
     retouch(provider, change)
@@ -429,7 +429,7 @@ def draining_looks_like_deleting(provider: FakeProvider) -> None:
 @fails("HostAndClusterPerState", "MetadataVisibleDuringConfiguring")
 def no_cluster_before_configured(provider: FakeProvider) -> None:
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.CONFIGURING:
+        if machine.state == pb.CONFIGURING:
             machine.ClearField("cluster")
 
     retouch(provider, change)
@@ -444,7 +444,7 @@ def every_round_leaves_a_label(provider: FakeProvider) -> None:
             rounds[call.machine_id] = rounds.get(call.machine_id, 0) + 1
 
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.SPECULATIVE:
+        if machine.state == pb.SPECULATIVE:
             machine.labels["rounds"] = str(rounds.get(machine.id, 0))
 
     instead(provider, count)
@@ -499,9 +499,9 @@ def a_recovered_machine_keeps_its_error(provider: FakeProvider) -> None:
     errors: dict[str, str] = {}
 
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.FAILED:
+        if machine.state == pb.FAILED:
             errors[machine.id] = machine.last_error
-        elif machine.state == S.SPECULATIVE:
+        elif machine.state == pb.SPECULATIVE:
             errors.pop(machine.id, None)
         machine.last_error = errors.get(machine.id, "")
 
@@ -522,7 +522,7 @@ def a_configure_that_came_too_early_leaves_its_trace(provider: FakeProvider) -> 
             early[call.machine_id] = dict(call.metadata)
 
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.IDLE:
+        if machine.state == pb.IDLE:
             machine.shard_metadata.update(early.pop(machine.id, {}))
 
     instead(provider, note)
@@ -769,7 +769,7 @@ def no_token_is_the_oldest_token(provider: FakeProvider) -> None:
     seen: set[str] = set()
 
     def look(machine: pb.Machine) -> None:
-        if machine.state == S.IDLE:
+        if machine.state == pb.IDLE:
             seen.add(machine.id)
 
     def admit(original: Any, token: Token, machine_id: str) -> None:
@@ -887,7 +887,7 @@ def control_characters_are_stripped(provider: FakeProvider) -> None:
 @fails("MetadataVisibleDuringConfiguring")
 def metadata_appears_at_configured(provider: FakeProvider) -> None:
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.CONFIGURING:
+        if machine.state == pb.CONFIGURING:
             machine.ClearField("shard_metadata")
 
     retouch(provider, change)
@@ -898,9 +898,9 @@ def metadata_outlives_the_binding(provider: FakeProvider) -> None:
     last: dict[str, dict[str, str]] = {}
 
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.CONFIGURED:
+        if machine.state == pb.CONFIGURED:
             last[machine.id] = dict(machine.shard_metadata)
-        elif machine.state == S.IDLE:
+        elif machine.state == pb.IDLE:
             machine.shard_metadata.update(last.get(machine.id, {}))
 
     retouch(provider, change, ("Get",))
@@ -916,7 +916,7 @@ def all_machines_share_one_map(provider: FakeProvider) -> None:
             newest.update(call.metadata)
 
     def change(machine: pb.Machine) -> None:
-        if machine.state == S.CONFIGURED and machine.shard_metadata:
+        if machine.state == pb.CONFIGURED and machine.shard_metadata:
             machine.ClearField("shard_metadata")
             machine.shard_metadata.update(newest)
 

@@ -49,7 +49,7 @@ class ShardSide:
 
     def tell(self, machine: str, state: str, **fields: Any) -> None:
         """A NodeStateUpdate as the real shard sends it."""
-        said = {
+        said: dict[str, Any] = {
             "supersedes_key": f"node:{machine}",
             "machine_id": machine,
             "state": state,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -60,7 +60,14 @@ async def issuer(run_authority: Authority) -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-async def enrolled(directory: Path, pod: str, issuer: str, authority: Authority) -> dict[str, Any]:
+class Enrolled(TypedDict):
+    """The options of a process that say where its certificate is and who renews it."""
+
+    tls_dir: Path
+    renewal: Renewal
+
+
+async def enrolled(directory: Path, pod: str, issuer: str, authority: Authority) -> Enrolled:
     """Options of a process in this pod, whose init container has done its work."""
     authority.save(directory / "ca")
     (directory / f"{pod}.token").write_text(pod)
@@ -124,13 +131,13 @@ async def test_sessions_go_on_and_new_connections_are_let_in_long_after_the_firs
     shard_tls = await enrolled(tmp_path, "bigfleet-shard-0", issuer, run_authority)
     run_authority.issue(Identity("cluster", CLUSTER)).write(tmp_path / "operator")
     (port,) = free_ports(1)
-    at_home = {"id": "bigfleet-provider-0", "listen": f"127.0.0.1:{port}", "data_dir": tmp_path / "provider"}
-    at_home |= provider_tls
+    address, name, data = f"127.0.0.1:{port}", "bigfleet-provider-0", tmp_path / "provider"
     async with AsyncExitStack() as stack:
-        async with provider_at(tmp_path, fleet_of(IDLE), **at_home) as provider:
+        at_home = provider_at(tmp_path, fleet_of(IDLE), id=name, listen=address, data_dir=data, **provider_tls)
+        async with at_home as provider:
             options = {"id": "bigfleet-shard-0", "cycle_interval_seconds": 0.2, **shard_tls}
             shard = await stack.enter_async_context(shard_at(tmp_path, provider, **options))
-            operator = PlayedOperator(CLUSTER, shard.address, f"127.0.0.1:{port}", tmp_path / "operator")
+            operator = PlayedOperator(CLUSTER, shard.address, address, tmp_path / "operator")
             operator.ask_for(small_need(machines=1))
             await stack.enter_async_context(operator.running())
             await shard.until_metric(1, "inventory_machines", state="Configured")
@@ -141,7 +148,15 @@ async def test_sessions_go_on_and_new_connections_are_let_in_long_after_the_firs
             assert await shard.metric("reconcile_errors_total") == 0
             assert (operator.sessions, await shard.metric("session_lifecycle_total", event="removed")) == (1, 0)
         # The provider is gone and comes back: whoever dials now must show a certificate that is still good.
-        again = ProviderOptions(metrics_addr="127.0.0.1:0", fleet=tmp_path / "fleet.json", latencies=INSTANT, **at_home)
+        again = ProviderOptions(
+            address,
+            metrics_addr="127.0.0.1:0",
+            fleet=tmp_path / "fleet.json",
+            id=name,
+            data_dir=data,
+            latencies=INSTANT,
+            **provider_tls,
+        )
         async with running_provider(again):
             operator.ask_for(small_need(machines=2))
             await shard.until_metric(2, "inventory_machines", state="Configured")

@@ -146,9 +146,9 @@ async def test_bare_metal_alone_cannot_be_judged_as_a_whole(tmp_path: Path) -> N
 
 async def test_a_failed_check_says_what_the_rule_is_and_what_the_provider_said(tmp_path: Path) -> None:
     async with provider(tmp_path, latencies=Latencies(create=Latency(3600, 3600))) as client:
-        names = ("--only", "FullLifecycle", "--limits-create-seconds", "0.1", "--limits-drain-seconds", "0.2")
-        names = (*names, "--limits-configure-seconds", "0.2")
-        code, output, errors = await conformance(*target(client), *names)
+        names = ("--only", "FullLifecycle", "--limits-create-seconds", "0.1")
+        limits = ("--limits-drain-seconds", "0.2", "--limits-configure-seconds", "0.2")
+        code, output, errors = await conformance(*target(client), *names, *limits)
     assert code == 1, output + errors
     assert "✗ FullLifecycle" in output
     assert "spec-small-0 must get to IDLE within 0.1 s, it is still CREATING" in output

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import xml.etree.ElementTree as ElementTree
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,8 +20,6 @@ from tests.integration.apiserver import free_ports
 from tests.integration.conformance_fleet import FLEET
 from tests.integration.provider_client import ProviderClient
 from tests.integration.test_conformance import COMMAND, LIMITS, conformance, provider, target
-
-PIPES = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
 
 
 @asynccontextmanager
@@ -48,7 +47,8 @@ async def test_a_provider_that_goes_away_has_failed_nothing(tmp_path: Path, numb
         suite = await asyncio.create_subprocess_exec(
             *(*COMMAND, "--target", address, "--plaintext", "--limits-call-seconds", "2", *LIMITS),
             *("--junit", str(junit)),
-            **PIPES,
+            stdout=PIPE,
+            stderr=PIPE,
         )
         assert suite.stdout
         first = await suite.stdout.readline()
@@ -99,7 +99,9 @@ async def states(client: ProviderClient) -> dict[str, int]:
 async def test_a_suite_whose_output_nobody_takes_ends_and_puts_the_machines_back(tmp_path: Path) -> None:
     async with provider(tmp_path) as client:
         before = await states(client)
-        suite = await asyncio.create_subprocess_exec(*COMMAND, *target(client), "--only", "lifecycle", **PIPES)
+        suite = await asyncio.create_subprocess_exec(
+            *COMMAND, *target(client), "--only", "lifecycle", stdout=PIPE, stderr=PIPE
+        )
         assert suite.stdout
         await suite.stdout.readline()
         suite.stdout._transport.close()  # type: ignore[attr-defined]  # as `| head -1` does
@@ -115,7 +117,7 @@ async def test_a_full_disk_is_no_pass_and_no_failure(tmp_path: Path) -> None:
         full = os.open("/dev/full", os.O_WRONLY)
         try:
             suite = await asyncio.create_subprocess_exec(
-                *(*COMMAND, *target(client), "--only", "fields", "-o", "json"), stdout=full, stderr=PIPES["stderr"]
+                *(*COMMAND, *target(client), "--only", "fields", "-o", "json"), stdout=full, stderr=PIPE
             )
         finally:
             os.close(full)

@@ -13,7 +13,8 @@ from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1.capacity_pb2 import NodeSelectorRequirement
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.metrics import Metrics
-from bigfleet.coordinator.store import LEADER_KEY, Claim, Deposed, Domain, Store
+from bigfleet.coordinator.ownership import Domain
+from bigfleet.coordinator.store import LEADER_KEY, Claim, Deposed, Store
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority

@@ -10,7 +10,8 @@ import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.etcd import read_prefix
-from bigfleet.coordinator.store import PREFIX, Domain
+from bigfleet.coordinator.ownership import Domain
+from bigfleet.coordinator.store import PREFIX
 from bigfleet.security import channel
 from tests.integration.broken_requests import OVERSIZE, boundless, broken
 from tests.integration.coordinators import Coordinator, assignment, unassignment
@@ -25,7 +26,13 @@ REPORT = pb.ShardReport(
     shard_address="x:1",
     summary=pb.ShardSummary(total_machines=2**31 - 1, per_zone_counts={"zone-a": -1}),
     shortfalls=[pb.Shortfall(priority=-(2**31), age_cycles=-1)] * 3,
-    instruction_acks=[pb.InstructAck(instruction_id="2-1", outcome=77, reason="\0")],  # type: ignore[arg-type]
+    instruction_acks=[
+        pb.InstructAck(
+            instruction_id="2-1",
+            outcome=77,  # type: ignore[arg-type]  # a number that the enum does not have
+            reason="\0",
+        )
+    ],
 )
 # Whole, each of these is refused or finds nothing: there is no such shard, and nobody owns the domain.
 NOWHERE = Domain("topology.bigfleet/rack", "nowhere")

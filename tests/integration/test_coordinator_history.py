@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
-from bigfleet.coordinator.store import Domain
+from bigfleet.coordinator.ownership import Domain
 from bigfleet.rpc.leaderclient import LeaderClient, NoLeader, Unclear
 from tests.integration.coordinators import Trio, assignment, eventually, unassignment
 from tests.integration.linearizability import UNCLEAR, Operation, explained

@@ -19,8 +19,14 @@ pytestmark = pytest.mark.integration
 async def restore(source: Path, coordinator: Coordinator, tools: toolchain.Toolchain, *more: str) -> Said:
     options = coordinator.options
     return await bigfleetctl(
-        *("snapshot", "restore", source, "--data-dir", options.data_dir, "--node-id", options.id),
-        *("--raft-advertise", options.etcd_peer_addr, "--etcdutl-binary", tools.path("etcdutl"), *more),
+        "snapshot",
+        "restore",
+        source,
+        f"--data-dir={options.data_dir}",
+        f"--node-id={options.id}",
+        f"--raft-advertise={options.etcd_peer_addr}",
+        f"--etcdutl-binary={tools.path('etcdutl')}",
+        *more,
     )
 
 

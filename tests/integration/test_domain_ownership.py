@@ -117,6 +117,7 @@ def _supply(directory: Path, authority: Authority, trio: Trio) -> Supply:
 
 async def _until_on_disk(supply: Supply, domains: list[list[str]]) -> None:
     async def reached() -> bool:
-        return json.loads((supply.directory / "shard-0" / "domains.json").read_text()) == domains
+        stored: list[list[str]] = json.loads((supply.directory / "shard-0" / "domains.json").read_text())
+        return stored == domains
 
     await eventually(reached)

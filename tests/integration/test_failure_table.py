@@ -114,13 +114,13 @@ async def shared_world(
     )
     async with supply.running(), Line(supply.shards[0].address).open() as line, AsyncExitStack() as stack:
         shards = (line.address, supply.shards[0].address, supply.shards[1].address)
-        operators = [
+        first, neighbour, elsewhere = operators = [
             PlayedOperator(cluster, shard, supply.provider.address, directory / cluster)
             for cluster, shard in zip(CLUSTERS, shards, strict=True)
         ]
         for operator in operators:
             await stack.enter_async_context(operator.running())
-        yield World(shared_trio, supply, *operators, line)
+        yield World(shared_trio, supply, first, neighbour, elsewhere, line)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

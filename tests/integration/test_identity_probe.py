@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import phonehome_pb2, provider_pb2, shard_pb2, shardread_pb2
-from bigfleet.security import Identity, peer_identity
+from bigfleet.security import Identity, channel, peer_identity
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import listen
 from scaletest.cluster.load import identity_probe
@@ -87,7 +87,7 @@ async def test_a_shard_that_lets_the_impostor_in_is_a_breach_and_its_session_end
         finally:
             over.set()
 
-    handler = grpc.stream_stream_rpc_method_handler(
+    handler: grpc.RpcMethodHandler[bytes, shard_pb2.ShardMessage] = grpc.stream_stream_rpc_method_handler(
         converse, response_serializer=shard_pb2.ShardMessage.SerializeToString
     )
     async with gullible(tls, "shard", "bigfleet.v1alpha1.Shard/Session", handler) as address:
@@ -103,7 +103,7 @@ async def test_a_provider_that_lets_the_impostor_in_is_a_breach(tls: Path) -> No
         async for _ in frames:
             pass
 
-    handler = grpc.stream_stream_rpc_method_handler(
+    handler: grpc.RpcMethodHandler[bytes, phonehome_pb2.MachineWords] = grpc.stream_stream_rpc_method_handler(
         report, response_serializer=phonehome_pb2.MachineWords.SerializeToString
     )
     async with gullible(tls, "provider", "bigfleet.v1alpha1.PhoneHome/Report", handler) as address:
@@ -117,7 +117,9 @@ async def test_a_provider_that_answers_a_cluster_about_machines_is_a_breach(tls:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such machine")
         return provider_pb2.Machine()
 
-    handler = grpc.unary_unary_rpc_method_handler(get, response_serializer=provider_pb2.Machine.SerializeToString)
+    handler: grpc.RpcMethodHandler[bytes, provider_pb2.Machine] = grpc.unary_unary_rpc_method_handler(
+        get, response_serializer=provider_pb2.Machine.SerializeToString
+    )
     async with gullible(tls, "provider", "bigfleet.v1alpha1.CapacityProvider/Get", handler) as address:
         assert await probed(ProbeTargets(provider=address), tls / "cluster") == {AS_SHARD: 0}
 
@@ -142,7 +144,7 @@ async def test_a_provider_that_looks_into_what_a_cluster_asks_of_machines_is_a_b
             await context.abort(code, "not like this")
         return provider_pb2.TransitionAck()
 
-    handler = grpc.unary_unary_rpc_method_handler(
+    handler: grpc.RpcMethodHandler[bytes, provider_pb2.TransitionAck] = grpc.unary_unary_rpc_method_handler(
         move, response_serializer=provider_pb2.TransitionAck.SerializeToString
     )
     async with gullible(tls, "provider", f"bigfleet.v1alpha1.CapacityProvider/{method}", handler) as address:
@@ -167,7 +169,7 @@ async def test_a_shard_that_shows_a_cluster_what_others_lack_is_a_breach(tls: Pa
     async def inspect(request: bytes, context: Any) -> AsyncIterator[shardread_pb2.InspectNeedsResponse]:
         yield shardread_pb2.InspectNeedsResponse(header=shardread_pb2.InspectNeedsHeader(cycle=1))
 
-    handler = grpc.unary_stream_rpc_method_handler(
+    handler: grpc.RpcMethodHandler[bytes, shardread_pb2.InspectNeedsResponse] = grpc.unary_stream_rpc_method_handler(
         inspect, response_serializer=shardread_pb2.InspectNeedsResponse.SerializeToString
     )
     async with gullible(tls, "shard", "bigfleet.v1alpha1.ShardRead/InspectNeeds", handler) as address:
@@ -203,10 +205,10 @@ async def test_a_phone_that_answers_is_understood_too(tls: Path) -> None:
         (say_nothing, grpc.StatusCode.OK),
     ):
         async with gullible(tls, "provider", name, _bidirectional(answer)) as address:
-            connection = identity_probe.channel(address, tls / "cluster", "provider")
+            connection = channel(address, tls / "cluster", "provider")
             async with connection, asyncio.timeout(5):
-                call = connection.stream_stream(f"/{name}")(wait_for_ready=True)
-                assert await identity_probe._verdict(call, b"frame") is code
+                method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = connection.stream_stream(f"/{name}")
+                assert await identity_probe._verdict(method(wait_for_ready=True), b"frame") is code
 
 
 async def test_what_could_not_be_tried_has_no_figure(tls: Path, monkeypatch: pytest.MonkeyPatch) -> None:

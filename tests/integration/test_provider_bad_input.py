@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import grpc
 import pytest
@@ -24,9 +24,19 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 REQUESTS = 10_000
 AT_ONCE = 50
+
+
+class Fencing(TypedDict):
+    """The fields of a request that carry its token."""
+
+    shard_id: str
+    shard_epoch: int
+    sequence_number: int
+
+
 NAN = float("nan")
 NOBODY = "nobody"
-_TOKEN = {"shard_id": "mallory", "shard_epoch": 2**62, "sequence_number": 2**62}
+_TOKEN: Fencing = {"shard_id": "mallory", "shard_epoch": 2**62, "sequence_number": 2**62}
 # Whole, each of these is refused or only reads: the machine is unknown or in no position for it, a value is absurd.
 # What is left when one of them is cut off moves nothing either.
 SEEDS: dict[str, list[Message]] = {
@@ -42,7 +52,12 @@ SEEDS: dict[str, list[Message]] = {
     "CapacityProvider/Delete": [pb.DeleteRequest(machine_id=NOBODY, **_TOKEN), pb.DeleteRequest(machine_id=NOBODY)],
     "CapacityProvider/Get": [pb.MachineRef(id=NOBODY)],
     "CapacityProvider/List": [
-        pb.ListFilter(states=[99], max_results=-1, since_revision=b"\xff", shard_id="mallory")  # type: ignore[list-item]
+        pb.ListFilter(
+            states=[99],  # type: ignore[list-item]  # a number that the enum does not have
+            max_results=-1,
+            since_revision=b"\xff",
+            shard_id="mallory",
+        )
     ],
     "PhoneHome/Report": [
         phonehome_pb2.ReadyReport(ready=[IDLE], full=True),
@@ -61,7 +76,11 @@ SEEDS: dict[str, list[Message]] = {
     ],
     "FaultInjection/Strike": [
         faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_LOSE, machine_ids=[NOBODY]),
-        faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_LOSE, machine_ids=[NOBODY], states=[77]),
+        faults_pb2.StrikeRequest(
+            kind=faults_pb2.STRIKE_LOSE,
+            machine_ids=[NOBODY],
+            states=[77],  # type: ignore[list-item]  # a number that the enum does not have
+        ),
     ],
 }
 EXPECTED = {

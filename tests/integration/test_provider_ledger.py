@@ -46,8 +46,8 @@ RULES = (
 )
 
 
-def blob(machine_id: str) -> dict[str, bytes]:
-    return {"bootstrap_blob": f"# bootstrap of machine {machine_id} for cluster {CLUSTER}".encode()}
+def blob(machine_id: str) -> bytes:
+    return f"# bootstrap of machine {machine_id} for cluster {CLUSTER}".encode()
 
 
 async def violations(client: ProviderClient) -> dict[str, float]:
@@ -109,7 +109,7 @@ async def test_a_machines_life_leaves_no_violation_and_every_call_in_the_file(tm
     async with provider_at(tmp_path, data_dir=tmp_path / "data") as client, client.phone_home() as report:
         await client.create(SPECULATIVE)
         await client.until(SPECULATIVE, MachineState.IDLE)
-        await client.configure(SPECULATIVE, **blob(SPECULATIVE))
+        await client.configure(SPECULATIVE, bootstrap_blob=blob(SPECULATIVE))
         await client.until_metric(1, "bigfleet_provider_waiting_for_node")
         assert await bound_machines(client) == 0
         await report(ready=[SPECULATIVE])
@@ -148,7 +148,7 @@ async def test_a_machines_life_leaves_no_violation_and_every_call_in_the_file(tm
 async def test_a_call_is_open_until_an_answer_tells_its_end(tmp_path: Path) -> None:
     async with provider_at(tmp_path) as client:
         cursor = (await client.list()).revision
-        await client.configure(IDLE, **blob(IDLE))
+        await client.configure(IDLE, bootstrap_blob=blob(IDLE))
         await client.until_metric(1, "bigfleet_provider_waiting_for_node")
 
         async def oldest() -> float:
@@ -173,7 +173,7 @@ async def test_a_kit_that_says_configured_too_early_is_found_out(tmp_path: Path)
             machine.state = pb.CONFIGURED
 
     async with _broken(tmp_path, early) as client:
-        await client.configure(IDLE, **blob(IDLE))
+        await client.configure(IDLE, bootstrap_blob=blob(IDLE))
         await client.rpc.Get(pb.MachineRef(id=IDLE))
         await client.list()
         assert await violations(client) == {"configured_before_ready": 1}
@@ -187,13 +187,13 @@ async def test_a_kit_that_shows_another_shape_is_found_out(tmp_path: Path) -> No
 
 
 async def test_a_kit_that_does_not_echo_what_a_shard_stamped_is_found_out(tmp_path: Path) -> None:
-    stamped = {"shard_metadata": {"priority": "7"}}
+    stamped = {"priority": "7"}
     async with provider_at(tmp_path) as client:
-        await client.configure(IDLE, **blob(IDLE), **stamped)
+        await client.configure(IDLE, bootstrap_blob=blob(IDLE), shard_metadata=stamped)
         await client.list()
         assert await violations(client) == {}
     async with _broken(tmp_path, lambda machine: machine.shard_metadata.clear()) as client:
-        await client.configure(IDLE, **blob(IDLE), **stamped)
+        await client.configure(IDLE, bootstrap_blob=blob(IDLE), shard_metadata=stamped)
         await client.list()
         assert await violations(client) == {"shape_told_wrong": 1}
 
@@ -237,7 +237,7 @@ async def _broken(directory: Path, change: Any) -> AsyncIterator[ProviderClient]
 
 async def test_a_blob_for_another_machine_is_found_out_unless_templates_are_free(tmp_path: Path) -> None:
     async with provider_at(tmp_path) as client:
-        await client.configure(IDLE, **blob("another"))
+        await client.configure(IDLE, bootstrap_blob=blob("another"))
         assert await violations(client) == {"blob_wrong": 1}
     async with provider_at(tmp_path, check_blobs=False) as client:
         await client.configure(IDLE)
@@ -259,7 +259,7 @@ async def test_losses_of_machines_in_service_are_counted_until_another_one_joins
             assert await client.metric(f"{LEDGER}_unreplaced", cluster=CLUSTER) == 1
             await strike(client, IDLE, faults_pb2.STRIKE_VANISH)
             assert await client.metric(f"{LEDGER}_losses_total", cluster=CLUSTER) == 1
-            await client.configure("idle-metal-1", **blob("idle-metal-1"))
+            await client.configure("idle-metal-1", bootstrap_blob=blob("idle-metal-1"))
             await words.until(SEEDED_IDS[1], "idle-metal-1")
             await words.report(ready=["idle-metal-1"])
             await client.until_metric(0, f"{LEDGER}_unreplaced", cluster=CLUSTER)
@@ -322,14 +322,14 @@ async def test_a_configure_that_fails_takes_the_word_back(tmp_path: Path) -> Non
 
 
 async def test_words_and_books_survive_a_restart_and_the_file_goes_on(tmp_path: Path) -> None:
-    data = {"data_dir": tmp_path / "data"}
-    async with provider_at(tmp_path, **data) as client, cluster(client, IDLE) as words:
-        await client.configure(IDLE, **blob(IDLE))
+    data = tmp_path / "data"
+    async with provider_at(tmp_path, data_dir=data) as client, cluster(client, IDLE) as words:
+        await client.configure(IDLE, bootstrap_blob=blob(IDLE))
         await client.until(IDLE, MachineState.CONFIGURED)
         await words.until(IDLE)
         before = words.given[IDLE]
     counted = count_ledger(tmp_path / "data" / "ledger.jsonl")
-    async with provider_at(tmp_path, **data) as client:
+    async with provider_at(tmp_path, data_dir=data) as client:
         assert await bound_machines(client) == 1
         async with cluster(client, IDLE) as words:
             await words.until(IDLE)

@@ -36,8 +36,8 @@ S = MachineState
 
 
 async def test_machines_marks_operations_and_metadata_survive(tmp_path: Path) -> None:
-    data = {"data_dir": tmp_path / "data"}
-    async with provider_at(tmp_path, **data) as client:
+    data = tmp_path / "data"
+    async with provider_at(tmp_path, data_dir=data) as client:
         await client.create(SPECULATIVE, shard_epoch=9, sequence_number=1)
         await client.until(SPECULATIVE, S.IDLE)
         bound = await client.configure(IDLE, shard_metadata={"a\x00": "é"})
@@ -46,7 +46,7 @@ async def test_machines_marks_operations_and_metadata_survive(tmp_path: Path) ->
         before = {machine.id: machine for machine in (await client.list()).machines}
         assert (await refusal(client.drain("nobody", shard_epoch=7)))[0] is grpc.StatusCode.NOT_FOUND
 
-    async with provider_at(tmp_path, **data) as client:
+    async with provider_at(tmp_path, data_dir=data) as client:
         assert {machine.id: machine for machine in (await client.list()).machines} == before
         stale = client.create(SPECULATIVE, shard_epoch=9, sequence_number=1)
         assert (await refusal(stale))[0] is grpc.StatusCode.FAILED_PRECONDITION
@@ -57,14 +57,14 @@ async def test_machines_marks_operations_and_metadata_survive(tmp_path: Path) ->
 
 
 async def test_cursors_survive_and_deltas_carry_tombstones_from_before(tmp_path: Path) -> None:
-    data = {"data_dir": tmp_path / "data"}
-    async with provider_at(tmp_path, **data) as client:
+    data = tmp_path / "data"
+    async with provider_at(tmp_path, data_dir=data) as client:
         cursor = (await client.list()).revision
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{client.provider.port}")
         strike = faults_pb2.StrikeRequest(kind=faults_pb2.STRIKE_VANISH, machine_ids=[IDLE], count=1)
         assert (await faults_pb2_grpc.FaultInjectionStub(channel).Strike(strike)).machine_ids == [IDLE]
         await channel.close()
-    async with provider_at(tmp_path, **data) as client:
+    async with provider_at(tmp_path, data_dir=data) as client:
         await client.create(SPECULATIVE)
         await client.until(SPECULATIVE, S.IDLE)
         delta = await client.list(since_revision=cursor)
@@ -82,12 +82,12 @@ async def test_a_lost_directory_is_stated_on_the_wire(tmp_path: Path) -> None:
 
 
 async def test_what_was_in_flight_goes_on(tmp_path: Path) -> None:
-    data = {"data_dir": tmp_path / "data"}
+    data = tmp_path / "data"
     slow = replace(INSTANT, create=Latency(3600, 3600))
-    async with provider_at(tmp_path, latencies=slow, **data) as client:
+    async with provider_at(tmp_path, latencies=slow, data_dir=data) as client:
         created = await client.create(SPECULATIVE)
         configured = await client.configure(IDLE, shard_metadata={"k": "v"}, bootstrap_blob=b"blob")
-    async with provider_at(tmp_path, **data) as client:
+    async with provider_at(tmp_path, data_dir=data) as client:
         assert (await client.create(SPECULATIVE, shard_epoch=2)).operation_id == created.operation_id
         await client.until(SPECULATIVE, S.IDLE)
         waiting = await client.get(IDLE)
@@ -98,21 +98,21 @@ async def test_what_was_in_flight_goes_on(tmp_path: Path) -> None:
 
 
 async def test_the_time_of_a_transition_goes_on_over_a_restart(tmp_path: Path) -> None:
-    data = {"data_dir": tmp_path / "data", "timeouts": Timeouts(configure_seconds=60, resumed_seconds=0.1)}
-    async with provider_at(tmp_path, **data) as client:
+    data, in_time = tmp_path / "data", Timeouts(configure_seconds=60, resumed_seconds=0.1)
+    async with provider_at(tmp_path, data_dir=data, timeouts=in_time) as client:
         await client.configure(IDLE)
-    out_of_time = data | {"timeouts": Timeouts(configure_seconds=0.2, resumed_seconds=0.1)}
-    async with provider_at(tmp_path, **out_of_time) as client:
+    out_of_time = replace(in_time, configure_seconds=0.2)
+    async with provider_at(tmp_path, data_dir=data, timeouts=out_of_time) as client:
         failed = await client.until(IDLE, S.FAILED)
         assert "while waiting for its node to be Ready" in failed.last_error
 
 
 async def test_seeded_machines_are_seeded_once_and_wait_for_their_cluster_again(tmp_path: Path) -> None:
     seeded = fleet_of({"idPrefix": "c", "kind": "small", "count": 2, "state": "Configured", "cluster": CLUSTER})
-    data = {"data_dir": tmp_path / "data"}
-    async with provider_at(tmp_path, seeded, **data) as client, client.phone_home(ready=["c-small-0"]):
+    data = tmp_path / "data"
+    async with provider_at(tmp_path, seeded, data_dir=data) as client, client.phone_home(ready=["c-small-0"]):
         await client.until("c-small-0", S.CONFIGURED)
-    async with provider_at(tmp_path, seeded, **data) as client:
+    async with provider_at(tmp_path, seeded, data_dir=data) as client:
         assert await client.metric("bigfleet_provider_waiting_for_node") == 1
         assert (await client.get("c-small-0")).state == S.CONFIGURED
         async with client.phone_home(ready=["c-small-0", "c-small-1"]):

@@ -3,9 +3,10 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ DEMAND = capacity.CapacityNeed(
     aggregate_resources=HUGE,
     min_unit=HUGE,
     spread=[capacity.TopologySpread(topology_key="rack", max_skew=-1)],
-    interruption_penalty_bucket=99,  # type: ignore[arg-type]
+    interruption_penalty_bucket=99,  # type: ignore[arg-type]  # a number that the enum does not have
     group="g\0",
 )
 FRAMES = (
@@ -146,8 +147,14 @@ def demand(**fields: Any) -> capacity.CapacityNeed:
     return capacity.CapacityNeed(**({"aggregate_resources": {"cpu": "4"}, "min_unit": {"cpu": "1"}} | fields))
 
 
-def requirement(**fields: Any) -> capacity.NodeSelectorRequirement:
-    return capacity.NodeSelectorRequirement(**({"key": "zone", "operator": IN, "values": ["a"]} | fields))
+def requirement(
+    key: str = "zone", operator: int = IN, values: Sequence[str] = ("a",)
+) -> capacity.NodeSelectorRequirement:
+    return capacity.NodeSelectorRequirement(
+        key=key,
+        operator=operator,  # type: ignore[arg-type]  # also numbers that the enum does not have
+        values=values,
+    )
 
 
 HOSTILE = {
@@ -183,11 +190,15 @@ async def test_demand_that_makes_no_sense_is_rejected_whole(world: World, needs:
 async def test_new_resource_names_come_to_an_end(world: World) -> None:
     """Each is a column for every machine of the shard."""
     async with cluster_at(world.shard, world.provider, cluster="inventive") as inventive:
+
+        def has_taken(rollups: int) -> bool:
+            return inventive.acks.count("rollup") == rollups
+
         for batch in range(limits.MAX_RESOURCES_EVER // 60 + 1):
             await inventive.roll_up(demand(min_unit={f"r{batch}-{n}": "1" for n in range(60)}))
             if await world.shard.metric("rollups_rejected_total", cluster="inventive"):
                 break
-            await inventive.until(lambda batch=batch: inventive.acks.count("rollup") == batch + 1)
+            await inventive.until(partial(has_taken, batch + 1))
         await world.shard.until_metric(1, "rollups_rejected_total", cluster="inventive")
         await inventive.roll_up()
         await inventive.until(lambda: inventive.acks[-1] == "rollup")

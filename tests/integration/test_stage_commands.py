@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -135,9 +136,10 @@ async def test_runs_stand_side_by_side_on_somebodys_cluster_and_go_one_by_one(ru
     assert runs_in(runner) == [second]
     # Somebody on another machine has no notes, only the labels; what was left up on purpose needs its name.
     context = await cluster.context()
-    elsewhere = {"XDG_STATE_HOME": str(runner.home / "elsewhere"), "KUBECONFIG": str(cluster.kubeconfig)}
-    assert "nothing is left behind" in await runner("gc", "--context", context, "--all", **elsewhere)
-    await runner("gc", "--context", context, "--run", second, **elsewhere)
+    state, kubeconfig = str(runner.home / "elsewhere"), str(cluster.kubeconfig)
+    gc = partial(runner, "gc", "--context", context, XDG_STATE_HOME=state, KUBECONFIG=kubeconfig)
+    assert "nothing is left behind" in await gc("--all")
+    await gc("--run", second)
     assert await labelled(cluster, second) == []
     await runner("down", second)
     assert runs_in(runner) == []

@@ -151,7 +151,7 @@ def test_runs_side_by_side_share_no_name_address_or_folder(broken_runs: dict[str
 
 def went_on_together(one: FinishedRun, other: FinishedRun) -> bool:
     """Whether both had a host at some moment."""
-    times = [[event["time"] for event in run.events()] for run in (one, other)]
+    times: list[list[float]] = [[event["time"] for event in run.events()] for run in (one, other)]
     return max(min(own) for own in times) < min(max(own) for own in times)
 
 

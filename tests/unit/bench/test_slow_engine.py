@@ -14,6 +14,7 @@ from bigfleet.engine.phases import credit
 from tests import prevalidate
 from tests.bench import baseline, hot, one_shape
 from tests.bench.baseline import Baseline, Tolerance
+from tests.bench.cases import CASES
 from tests.bench.fleets import Shape
 
 # Rows that do not fold keep one kernel busy for a good part of the cycle.
@@ -34,7 +35,7 @@ def small_bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def read_here() -> Baseline:
         return replace(baseline.read_baseline(path), tolerance=TOLERANCE)
 
-    monkeypatch.setattr(one_shape, "CASES", {CHURN: one_shape.CASES[CHURN]})
+    monkeypatch.setattr(one_shape, "CASES", {CHURN: CASES[CHURN]})
     monkeypatch.setattr(one_shape, "_repetitions", lambda _machines, _disturbs: 1)
     monkeypatch.setattr(hot, "SHAPES", {"5k": SHAPE})
     monkeypatch.setattr(hot, "cases_of", lambda _machines: (CHURN,))

@@ -58,7 +58,10 @@ def test_anothers_key_is_noticed_before_anything_is_dialled(tmp_path: Path, caps
 
 
 def test_a_table_is_aligned_and_shows_what_is_missing() -> None:
-    items = [{"a": "long name", "b": None, "c": True}, {"a": "x", "b": {"cpu": "4", "gpu": "1"}, "c": 0}]
+    items: list[dict[str, object]] = [
+        {"a": "long name", "b": None, "c": True},
+        {"a": "x", "b": {"cpu": "4", "gpu": "1"}, "c": 0},
+    ]
     assert table({"NAME": "a", "LACKING": "b", "DONE": "c"}, items).splitlines() == [
         "NAME        LACKING       DONE",
         "long name   —             yes",

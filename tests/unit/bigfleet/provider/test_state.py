@@ -102,10 +102,10 @@ def test_a_restored_state_is_the_state_that_was_there(history: list[tuple[Any, .
     restored = State(Kept(), store.entries, wall_clock_ns=lambda: 1000)
     assert facts(restored) == facts(state)
     for cursor in cursors:
-        before, after = state.inventory.page(cursor), restored.inventory.page(cursor)
-        assert not before.restarted and not after.restarted
-        assert [record.id for record in after.records] == [record.id for record in before.records]
-        assert after.removed_ids == before.removed_ids
+        old, new = state.inventory.page(cursor), restored.inventory.page(cursor)
+        assert not old.restarted and not new.restarted
+        assert [record.id for record in new.records] == [record.id for record in old.records]
+        assert new.removed_ids == old.removed_ids
 
 
 def test_a_cursor_that_a_crash_has_swallowed_is_answered_in_full() -> None:

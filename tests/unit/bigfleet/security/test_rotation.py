@@ -10,22 +10,21 @@ from typing import Any
 import grpc
 import pytest
 from cryptography import x509
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from bigfleet.security import Identity, listen
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import Redialled
 
 
-class Callers(health.aio.HealthServicer):
-    """Remembers the certificate that each caller showed."""
+class Callers:
+    """A health service that remembers the certificate that each caller showed."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.serials: list[int] = []
         self.hold: asyncio.Event | None = None
 
-    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def check(self, request: Any, context: Any) -> Any:
         (pem,) = context.auth_context()["x509_pem_cert"]
         self.serials.append(x509.load_pem_x509_certificate(pem).serial_number)
         if self.hold and request.service == "slow":
@@ -49,7 +48,13 @@ async def server(authority: Authority, tmp_path: Path) -> AsyncIterator[tuple[st
     issue_server(authority, tmp_path / "server")
     callers = Callers()
     serving = grpc.aio.server()
-    health_pb2_grpc.add_HealthServicer_to_server(callers, serving)
+    handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(
+        callers.check,
+        request_deserializer=health_pb2.HealthCheckRequest.FromString,
+        response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
+    )
+    service = grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": handler})
+    serving.add_generic_rpc_handlers((service,))
     port = listen(serving, "127.0.0.1:0", tmp_path / "server")
     await serving.start()
     yield f"127.0.0.1:{port}", callers

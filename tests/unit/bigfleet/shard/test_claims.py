@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
+from bigfleet.core.priority import OTHER
 from bigfleet.core.requirements import ZONE_KEY, Operator, Profile, Requirement, Spread, WhenUnsatisfiable
 from bigfleet.core.vectors import Vector
 from bigfleet.shard.inventory import claims
@@ -199,12 +201,12 @@ class TestBounds:
     def test_resources_beyond_the_first_are_added_up(self, world: World) -> None:
         names = [f"r{number}" for number in range(claims.MAX_RESOURCES + 2)]
         world.fleet.replace_needs("c", [need(dict.fromkeys(names, 1_000)), need(dict.fromkeys(names, 1_000), 5)])
-        world.inventory.observe(configured("m", **dict.fromkeys(names, 3_000)))
+        world.inventory.observe(replace(configured("m"), allocatable=dict.fromkeys(names, 3_000)))
         world.refresh()
         assert len(world.demand()) == claims.MAX_RESOURCES + 1
-        assert world.demand()[claims.OTHER, "other", "plain"] == 4.0
+        assert world.demand()[OTHER, "other", "plain"] == 4.0
         assert world.value("cluster_allocatable", cluster="c", resource="r0") == 3.0
-        assert world.value("cluster_allocatable", cluster="c", resource=claims.OTHER) == 6.0
+        assert world.value("cluster_allocatable", cluster="c", resource=OTHER) == 6.0
 
     def test_a_resource_keeps_its_name(self, world: World) -> None:
         last = [f"r{number}" for number in range(1, claims.MAX_RESOURCES + 1)]
@@ -212,7 +214,7 @@ class TestBounds:
         world.refresh()
         world.fleet.replace_needs("c", [need(dict.fromkeys(["r0", *last], 1_000))])
         world.refresh()
-        assert {resource for resource, _, _ in world.demand()} == {*last, claims.OTHER}
+        assert {resource for resource, _, _ in world.demand()} == {*last, OTHER}
 
     def test_clusters_beyond_the_first_are_only_counted(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(claims, "MAX_CLUSTERS", 2)

@@ -9,7 +9,8 @@ from bigfleet.core.machines import MachineState
 from bigfleet.core.needs import Need
 from bigfleet.engine import Action, ActionKind
 from bigfleet.shard.provider.execute import Disposal
-from bigfleet.shard.sessions.sessions import BlobRefused, NoSession
+from bigfleet.shard.sessions.questions import NoSession
+from bigfleet.shard.sessions.sessions import BlobRefused
 from tests.unit.shard_world import PROFILE, World
 
 S = MachineState

@@ -78,7 +78,7 @@ def test_a_shard_alone_owns_everything_until_it_hears_that_somebody_has_a_domain
     assert (world.domains.owned, world.changes) == (frozenset(), 1)
     assert Domains(tmp_path).owned == frozenset(), "nor does it own everything after a restart"
     world.answer(2, 10, ASSIGN_A, domains_assigned=True)
-    assert world.domains.owned == {("zone", "a")}
+    assert world.domains.owned == frozenset({("zone", "a")})
 
 
 def test_a_deposed_coordinator_cannot_take_everything_away(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def test_every_series_that_a_gate_reads_is_there_at_zero(registry: CollectorRegi
         assert value(registry, "demand_machines", interruption_penalty_bucket=penalty.label(bucket)) == 0
     for name in ("shortfalls", "seeded_waiting", "reclaims_capped_total", "active_sessions", "actuation_paused"):
         assert value(registry, name) == 0
-    for outcome in ReportOutcome:
-        assert value(registry, "reports_total", outcome=outcome) == 0
+    for report in ReportOutcome:
+        assert value(registry, "reports_total", outcome=report) == 0
     for name in ("report_oldest_seconds", "clusters_not_shown"):
         assert value(registry, name) == 0
     for name in ("cycle_duration_seconds", "configure_phase_seconds", "create_phase_seconds"):

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -31,14 +30,14 @@ class Coordinators:
     def __init__(self) -> None:
         self.answer: pb.ReportAck | Exception = TAKEN
 
-    async def call(self, *_: Any) -> pb.ReportAck:
+    async def call(self, *_: object) -> pb.ReportAck:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
 class World:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.registry = CollectorRegistry()
         self.clock = Clock(100.0)
         domains = Domains(directory)
@@ -54,8 +53,8 @@ class World:
             ShardMetrics(self.registry),
             self.clock,
         )
-        self.coordinators: Any = Coordinators()
-        self.client._coordinators = self.coordinators
+        self.coordinators = Coordinators()
+        monkeypatch.setattr(self.client, "_coordinators", self.coordinators)
 
     async def report(self, answer: pb.ReportAck | Exception) -> bool:
         self.coordinators.answer = answer
@@ -70,8 +69,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Every scenario that ships keeps its promises and repeats its golden trace, byte by byte."""
 
 import json
+from collections.abc import Mapping
 from xml.etree import ElementTree
 
 import numpy as np
@@ -82,16 +83,16 @@ def test_a_free_machine_is_kept_as_long_as_a_scenario_says(
     assert played.report.document["actions"]["Delete"] == deletes
 
 
-def one_cluster(engine: dict[str, object], machines: dict[str, object], work: dict[str, object]) -> Scenario:
+def one_cluster(engine: Mapping[str, object], machines: Mapping[str, object], work: Mapping[str, object]) -> Scenario:
     """Four machines and four Pods that fill them, for 200 seconds."""
     size = {"name": "m", "count": 4, "instance_type": "m6i.large", "allocatable": {"cpu": 4}}
-    web = {"name": "web", "replicas": 4, "pod": {"cpu": 4}} | work
+    web = {"name": "web", "replicas": 4, "pod": {"cpu": 4}, **work}
     document = {
         "name": "test",
         "description": "One cluster.",
         "duration_seconds": 200,
-        "engine": {"empty_rollup_guard": False, "lockstep": True} | engine,
-        "machines": [size | machines],
+        "engine": {"empty_rollup_guard": False, "lockstep": True, **engine},
+        "machines": [{**size, **machines}],
         "clusters": [{"name": "c", "workloads": [web]}],
     }
     return Scenario.model_validate(document)

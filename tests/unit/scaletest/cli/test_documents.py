@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -19,8 +20,14 @@ catalog: {archetypes: smoke}
 """
 
 
+class Run(Protocol):
+    """Run a command line: exit code, stdout, stderr."""
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]: ...
+
+
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["scaletest-runner", *arguments])
         with pytest.raises(SystemExit) as ended:
@@ -31,14 +38,14 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  #
     return call
 
 
-def test_every_document_that_ships_is_valid(run) -> None:  # type: ignore[no-untyped-def]
+def test_every_document_that_ships_is_valid(run: Run) -> None:
     files = sorted(str(path) for folder in (PROFILES, SUBSTRATES) for path in folder.rglob("*.yaml"))
     code, out, err = run("validate", *files)
     assert (code, err) == (0, "")
     assert len(out.splitlines()) == len(files)
 
 
-def test_names_that_ship_can_be_validated_too(run) -> None:  # type: ignore[no-untyped-def]
+def test_names_that_ship_can_be_validated_too(run: Run) -> None:
     code, out, _ = run("validate", "smoke", "embedded")
     assert code == 0
     first, second = out.splitlines()
@@ -46,7 +53,7 @@ def test_names_that_ship_can_be_validated_too(run) -> None:  # type: ignore[no-u
     assert second.endswith("embedded.yaml: valid substrate")
 
 
-def test_all_problems_of_all_files_are_shown_and_the_good_ones_too(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_all_problems_of_all_files_are_shown_and_the_good_ones_too(run: Run, tmp_path: Path) -> None:
     bad, worse = tmp_path / "bad.yaml", tmp_path / "worse.yaml"
     bad.write_text(BROKEN)
     worse.write_text("a: [\n")
@@ -67,32 +74,32 @@ def test_all_problems_of_all_files_are_shown_and_the_good_ones_too(run, tmp_path
     assert "Traceback" not in err
 
 
-def test_one_bad_file_is_refused_as_a_run_would_refuse_it(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_one_bad_file_is_refused_as_a_run_would_refuse_it(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(BROKEN)
     assert run("validate", str(path)) == run("plan", "--profile", str(path))
 
 
-def test_nothing_to_validate_is_a_usage_error(run) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_to_validate_is_a_usage_error(run: Run) -> None:
     code, _, err = run("validate")
     assert code == 2
     assert "Missing argument" in err
 
 
 @pytest.mark.parametrize("kind", ["profile", "substrate", "catalog", "summary"])
-def test_schema_prints_what_is_checked_in(run, kind: str) -> None:  # type: ignore[no-untyped-def]
+def test_schema_prints_what_is_checked_in(run: Run, kind: str) -> None:
     code, out, _ = run("schema", kind)
     assert code == 0
     assert out == (PROJECT / "docs" / "schemas" / f"{kind}.schema.json").read_text(), "`make schemas`"
 
 
-def test_a_schema_that_is_not_there(run) -> None:  # type: ignore[no-untyped-def]
+def test_a_schema_that_is_not_there(run: Run) -> None:
     code, _, err = run("schema", "profil")
     assert code == 2
     assert "there is no schema 'profil'; did you mean profile?" in err
 
 
-def test_profiles_shows_a_table_by_size(run) -> None:  # type: ignore[no-untyped-def]
+def test_profiles_shows_a_table_by_size(run: Run) -> None:
     code, out, _ = run("profiles")
     assert code == 0
     title, *rows = out.splitlines()
@@ -105,7 +112,7 @@ def test_profiles_shows_a_table_by_size(run) -> None:  # type: ignore[no-untyped
     assert len(rows) == len(list(PROFILES.glob("*.yaml")))
 
 
-def test_substrates_shows_hosts_and_prices(run) -> None:  # type: ignore[no-untyped-def]
+def test_substrates_shows_hosts_and_prices(run: Run) -> None:
     code, out, _ = run("substrates")
     assert code == 0
     title, *rows = out.splitlines()
@@ -117,7 +124,7 @@ def test_substrates_shows_hosts_and_prices(run) -> None:  # type: ignore[no-unty
 
 
 @pytest.mark.parametrize("command", ["profiles", "substrates"])
-def test_the_tables_come_as_json_too(run, command: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_tables_come_as_json_too(run: Run, command: str) -> None:
     code, out, _ = run(command, "-o", "json")
     assert code == 0
     entries = json.loads(out)
@@ -127,7 +134,7 @@ def test_the_tables_come_as_json_too(run, command: str) -> None:  # type: ignore
 
 
 def test_a_shipped_file_that_is_broken_is_a_row_not_a_traceback(
-    run,  # type: ignore[no-untyped-def]
+    run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

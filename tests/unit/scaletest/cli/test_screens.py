@@ -9,6 +9,7 @@ from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
 from scaletest.cli.app import app
 from scaletest.cli.standing import standing_lines
+from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import all_gates
@@ -73,7 +74,13 @@ def test_the_final_table_fits_whatever_went_wrong() -> None:
     facts = RunFacts(plan, "20261118-094502-smoke-df3c")
     facts.judgement = Judgement(gates, [])
     facts.snapshot = {"samples": 1}
-    outcome = Outcome([(1, f"demandHeldWrongly: {why}"), (6, why), (7, f"left behind: {why}")])
+    outcome = Outcome(
+        [
+            (ExitCode.GATE_FAILED, f"demandHeldWrongly: {why}"),
+            (ExitCode.VOID, why),
+            (ExitCode.LEFTOVERS, f"left behind: {why}"),
+        ]
+    )
     lines = verdict_lines(summarise(facts, outcome).document(), "results/20261118-094502-smoke-df3c")
     assert not too_long(lines)
     assert any("scaletest-runner replay results/20261118-094502-smoke-df3c" in line for line in lines)

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.outcome import Outcome
 from tests.unit.plans import smoke_plan
 
-ORDER = [130, 8, 2, 4, 3, 6, 1, 5, 7]
+ORDER = [ExitCode(code) for code in (130, 8, 2, 4, 3, 6, 1, 5, 7)]
 
 
 def test_nothing_wrong_is_zero() -> None:
@@ -19,7 +20,7 @@ def test_nothing_wrong_is_zero() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(ORDER, 2)))
-def test_the_graver_code_wins_whatever_came_first(first: int, second: int) -> None:
+def test_the_graver_code_wins_whatever_came_first(first: ExitCode, second: ExitCode) -> None:
     outcome = Outcome()
     outcome.add(second, "lesser")
     outcome.add(first, "graver")
@@ -28,30 +29,30 @@ def test_the_graver_code_wins_whatever_came_first(first: int, second: int) -> No
 
 
 @given(st.lists(st.tuples(st.sampled_from(ORDER), st.booleans()), max_size=8))
-def test_a_failure_that_no_strain_can_cause_comes_before_void(found: list[tuple[int, bool]]) -> None:
+def test_a_failure_that_no_strain_can_cause_comes_before_void(found: list[tuple[ExitCode, bool]]) -> None:
     outcome = Outcome()
     ranks = []
     for number, (code, certain) in enumerate(found):
         outcome.add(code, f"{number}", certain=certain and code == 1)
         # 130, 8, 2, 4, 3, 1 by a gate that strain cannot cause, 6, 1, 5, 7, 0.
-        ranks.append(ORDER.index(6) - 0.5 if certain and code == 1 else ORDER.index(code))
+        ranks.append(ORDER.index(ExitCode.VOID) - 0.5 if certain and code == 1 else ORDER.index(code))
     first = min(ranks, default=None)
-    expected = 0 if first is None else 1 if first == ORDER.index(6) - 0.5 else ORDER[int(first)]
+    expected = 0 if first is None else 1 if first == ORDER.index(ExitCode.VOID) - 0.5 else ORDER[int(first)]
     assert outcome.exit_code == expected
 
 
 def test_a_certain_failure_on_a_void_run_is_its_headline() -> None:
     outcome = Outcome()
-    outcome.add(6, "the load did not come")
-    outcome.add(1, "configure p99 is too long")
-    outcome.add(1, "two owners", certain=True)
+    outcome.add(ExitCode.VOID, "the load did not come")
+    outcome.add(ExitCode.GATE_FAILED, "configure p99 is too long")
+    outcome.add(ExitCode.GATE_FAILED, "two owners", certain=True)
     assert (outcome.exit_code, outcome.verdict, outcome.headline) == (1, "failed", "two owners")
 
 
 def test_the_summary_lists_every_failure_and_uses_the_runbooks_keys() -> None:
     outcome = Outcome()
-    outcome.add(1, "shardShortfalls: 3 > 0")
-    outcome.add(7, "left behind: a process")
+    outcome.add(ExitCode.GATE_FAILED, "shardShortfalls: 3 > 0")
+    outcome.add(ExitCode.LEFTOVERS, "left behind: a process")
     summary = summarise(RunFacts(smoke_plan(), "20261116-120000-smoke"), outcome).document()
     assert summary["exitCode"] == 1
     assert [failure["exitCode"] for failure in summary["failures"]] == [1, 7]

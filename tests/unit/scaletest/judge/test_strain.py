@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.errors import PrometheusUnreachable
+from scaletest.errors import ExitCode, PrometheusUnreachable
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.windows import Stretch
 from scaletest.judge.judging import Judgement
@@ -220,7 +220,7 @@ def test_a_load_that_did_not_come_is_void_whatever_the_gates_say() -> None:
 
 def test_what_ended_the_run_comes_before_void() -> None:
     outcome = judgement(FAILED, checks=[NO_LOAD]).outcome()
-    for code in (130, 8, 4, 3):
+    for code in (ExitCode.INTERRUPTED, ExitCode.CAP_REACHED, ExitCode.INSTALL_FAILED, ExitCode.NOT_STEADY):
         ended = Outcome([*outcome.failures, (code, "ended early")])
         assert (ended.exit_code, ended.verdict) == (code, "incomplete")
 

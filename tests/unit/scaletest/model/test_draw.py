@@ -100,7 +100,7 @@ def test_label_axes_draw_every_value_and_become_node_labels() -> None:
 
 def slow_needs(workloads: list[Workload]) -> Counter[tuple[str, int, tuple[int, ...], bool, int]]:
     """The obvious way: one need for each distinct row of the roll-up, machines added until they cover it."""
-    totals: dict[tuple[object, ...], dict[str, int]] = {}
+    totals: dict[tuple[str, int, tuple[int, ...], bool, object], dict[str, int]] = {}
     kinds = {}
     for w in workloads:
         room = w.archetype.machine_allocatable(DENSITY)

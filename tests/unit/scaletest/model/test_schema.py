@@ -8,6 +8,7 @@ import pytest
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, SoakSample, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import all_gates
@@ -141,7 +142,7 @@ def real_summary() -> dict[str, Any]:
     facts.informational = {"machinesLost": 17.0}
     facts.snapshot = {"blocks": 1, "series": 10, "samples": 1000, "bytes": 4096}
     outcome = Outcome()
-    outcome.add(5, "loadgenPodsActive: there is no value for it")
+    outcome.add(ExitCode.UNMEASURED, "loadgenPodsActive: there is no value for it")
     return summarise(facts, outcome).document()
 
 

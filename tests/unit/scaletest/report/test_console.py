@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import gates_for
@@ -39,8 +40,8 @@ def test_what_was_not_measured_says_why() -> None:
 
 def test_the_verdict_names_its_exit_code_and_every_reason() -> None:
     outcome = Outcome()
-    outcome.add(1, "shardShortfalls: 3 > 0")
-    outcome.add(7, "left behind: a process")
+    outcome.add(ExitCode.GATE_FAILED, "shardShortfalls: 3 > 0")
+    outcome.add(ExitCode.LEFTOVERS, "left behind: a process")
     lines = shown({}, outcome)
     assert "NOT PASSED (exit code 1)" in lines
     assert "  shardShortfalls: 3 > 0" in lines
@@ -50,7 +51,7 @@ def test_the_verdict_names_its_exit_code_and_every_reason() -> None:
 
 
 def test_logs_are_pointed_at_where_there_are_some(tmp_path: Path) -> None:
-    outcome = Outcome([(1, "shardShortfalls: 3 > 0")])
+    outcome = Outcome([(ExitCode.GATE_FAILED, "shardShortfalls: 3 > 0")])
     assert not any("last words" in line for line in shown({}, outcome, tmp_path))
     (tmp_path / "logs").mkdir()
     assert shown({}, outcome, tmp_path)[-1].endswith("/logs has the last words of every container")
@@ -58,7 +59,7 @@ def test_logs_are_pointed_at_where_there_are_some(tmp_path: Path) -> None:
 
 def test_a_void_verdict_says_what_to_do() -> None:
     outcome = Outcome()
-    outcome.add(6, "the load did not come")
+    outcome.add(ExitCode.VOID, "the load did not come")
     lines = shown({}, outcome)
     assert "VOID (exit code 6)" in lines
     assert any(line.startswith("next") and "less to do" in line for line in lines)
@@ -73,7 +74,7 @@ def test_a_run_that_was_refused_has_cost_nothing_whatever_it_was_estimated_at() 
     assert any(
         line.startswith("cost       about $") for line in verdict_lines(summarise(facts, Outcome()).document(), "out")
     )
-    occupied = summarise(facts, Outcome([(2, "namespace mine is occupied by run run-1")])).document()
+    occupied = summarise(facts, Outcome([(ExitCode.USAGE, "namespace mine is occupied by run run-1")])).document()
     refused = verdict_lines(occupied, "out")
     assert "REFUSED (exit code 2)" in refused
     assert "cost       nothing" in refused

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.outcome import Outcome
 from scaletest.report.display import JsonView, PlainView
@@ -109,7 +110,7 @@ def test_hints_are_still_there_when_the_live_view_is_gone() -> None:
     stream = io.StringIO()
     view = LiveView(smoke_plan(), stream)
     view.show(Event(10.0, 61.0, "failed", "not steady", {"hint": "look at the load-driver"}))
-    outcome = Outcome([(3, "not steady")])
+    outcome = Outcome([(ExitCode.NOT_STEADY, "not steady")])
     view.verdict(summarise(RunFacts(smoke_plan(), "run"), outcome).document(), "results/run")
     assert stream.getvalue().splitlines()[-1] == "hint       look at the load-driver"
 

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 
+from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.judging import Judgement
@@ -14,7 +15,7 @@ from tests.unit.plans import smoke_plan
 GATE = a_gate(title="a gate", bound=1.0)
 
 
-def suite_of(judgement: Judgement, *others: tuple[int, str]) -> ElementTree.Element:
+def suite_of(judgement: Judgement, *others: tuple[ExitCode, str]) -> ElementTree.Element:
     facts = RunFacts(smoke_plan(), "run", seconds={"soak": 60.0}, judgement=judgement)
     outcome = judgement.outcome()
     for exit_code, sentence in others:
@@ -38,7 +39,7 @@ def test_a_failed_gate_is_a_failure_and_an_unmeasured_one_an_error() -> None:
 
 def test_a_load_that_did_not_come_and_a_run_that_ended_early_are_errors() -> None:
     over = check(SelfCheck(), "loadDeliveredFraction", "over", "12 of 80 deletions came in time", 0.15)
-    suite = suite_of(Judgement([], [over]), (130, "interrupted \x07"))
+    suite = suite_of(Judgement([], [over]), (ExitCode.INTERRUPTED, "interrupted \x07"))
     assert counts(suite) == ("2", "0", "2", "0")
     messages = [error.get("message") for error in suite.iter("error")]
     assert messages == ["interrupted ", "12 of 80 deletions came in time"]

@@ -10,12 +10,13 @@ import pytest
 from bigfleet.core.machines import MachineState
 from scaletest.cli.app import main
 from scaletest.cluster.fleet_file import render_fleet
+from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.errors import NotSteady
 from scaletest.model.demand.draw import draw_demand
 from scaletest.model.documents.profile import Burst, DemandStep, RunnerAction
 from scaletest.model.plan import Plan
 from scaletest.run.offline.simulate import Prediction, simulate
-from scaletest.run.offline.virtual_fleet import pods_of, seeded_machines, virtual_fleet
+from scaletest.run.offline.virtual_fleet import seeded_machines, virtual_fleet
 from tests.unit.plans import shipped_plan, smoke_plan
 
 
