@@ -1,7 +1,6 @@
 """What makes the fake provider believable: latencies, losses, Ready sets."""
 
 import asyncio
-import selectors
 from collections.abc import Callable
 from itertools import pairwise
 from math import inf, nan
@@ -23,27 +22,9 @@ from bigfleet.provider.fake.readiness import ReadySets
 from bigfleet.provider.fake.run_phase import SOAK, RunPhase
 from bigfleet.provider.fake.server import ProviderOptions
 from bigfleet.provider.kit import Lifecycle, MachineRecord, ProviderMetrics, Shape, State, Timeouts
+from tests.unit.virtual_time import VirtualTimeLoop
 
 SHAPE = Shape("m6i.large", "zone-a", CapacityType.ON_DEMAND, 1.0, 0.05, {"cpu": "4"})
-
-
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop that never waits: when nothing can run, the clock jumps to the next timer."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        selector = selectors.DefaultSelector()
-        wait = selector.select
-
-        def jump(timeout: float | None = None) -> list[Any]:
-            self._now += timeout or 0.0
-            return wait(0)
-
-        selector.select = jump  # type: ignore[method-assign]
-        super().__init__(selector)
-
-    def time(self) -> float:
-        return self._now
 
 
 def test_a_latency_has_the_median_and_p99_it_is_named_by() -> None:

@@ -24,6 +24,7 @@ from scaletest.model.demand.happenings import Course
 from scaletest.model.documents.catalog import Archetype, Size
 from scaletest.model.documents.loadprofile import LoadProfile
 from tests.unit.plans import shipped_plan
+from tests.unit.virtual_time import VirtualTimeLoop
 
 
 def profile(
@@ -137,20 +138,6 @@ async def test_the_same_seed_picks_the_same_pods_and_another_one_does_not() -> N
     assert first.deleted[:20] == again.deleted[:20] != other.deleted[:20]
 
 
-class HurriedLoop(asyncio.SelectorEventLoop):
-    """Its clock starts at zero and jumps to the next thing to do: no second takes a second."""
-
-    _now = 0.0
-
-    def time(self) -> float:
-        return self._now
-
-    def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._now = max(self._now, self._scheduled[0]._when)  # type: ignore[attr-defined]
-        super()._run_once()  # type: ignore[misc]
-
-
 def per_second(
     load: LoadProfile, seconds: int, alive: Iterator[int] | None = None, *, soaking_for: float | None = None
 ) -> list[int]:
@@ -168,7 +155,7 @@ def per_second(
         await asyncio.gather(task, return_exceptions=True)
         return [pods.seconds[second] for second in range(seconds)]
 
-    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(live())
 
 
@@ -237,7 +224,7 @@ def test_the_plan_counts_what_the_churn_will_delete(seconds: float) -> None:
         await asyncio.gather(task, return_exceptions=True)
         return len(pods.deleted)
 
-    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         assert planned_deletions(load, 0, seconds) == runner.run(deleted()) > 0
 
 
@@ -272,5 +259,5 @@ def test_deletions_know_when_they_were_due() -> None:
         await asyncio.gather(task, return_exceptions=True)
         return pods.late
 
-    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         assert runner.run(live()) == pytest.approx(7, abs=1)

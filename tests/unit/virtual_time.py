@@ -1,0 +1,27 @@
+"""An event loop for tests in which no second takes a second."""
+
+import asyncio
+import selectors
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Never waits: when nothing can run, its clock, which starts at zero, jumps to the next timer."""
+
+    def __init__(self) -> None:
+        self._selector_of_time = JumpingSelector()
+        super().__init__(self._selector_of_time)
+
+    def time(self) -> float:
+        return self._selector_of_time.now
+
+
+class JumpingSelector(selectors.DefaultSelector):
+    """Takes every timeout as passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.now += timeout or 0.0
+        return super().select(0)
