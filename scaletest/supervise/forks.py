@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -40,7 +40,7 @@ class Fork(Reaped):
         self._go_fd = go_fd
         self._output_fd = output_fd
         # Copies that wait to take its place when it dies: by then the supervisor can no longer fork.
-        self.spares: list[Fork] = []
+        self.spares: Sequence[Fork] = ()
 
     def go(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it is dead; the supervisor sees that in `wait`

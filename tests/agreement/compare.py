@@ -1,7 +1,7 @@
 """Where two engines' decisions differ, in words."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 
 from bigfleet.core.needs import Need
 from bigfleet.engine.decisions import Decisions
@@ -45,5 +45,6 @@ def _of_rows(name: str, engine: Sequence[object], oracle: Sequence[object]) -> I
 def _differing_fields(ours: object, theirs: object) -> str:
     if ours is None or theirs is None or type(ours) is not type(theirs):
         return ""
-    names = [f.name for f in fields(ours) if getattr(ours, f.name) != getattr(theirs, f.name)]  # type: ignore[arg-type]
+    assert is_dataclass(ours)
+    names = [f.name for f in fields(ours) if getattr(ours, f.name) != getattr(theirs, f.name)]
     return f" differs in {', '.join(names)}"

@@ -112,17 +112,14 @@ class ProviderClient:
             return await self.until(machine_id, MachineState.CONFIGURED)
 
     @asynccontextmanager
-    async def phone_home(self, cluster: str = CLUSTER, ready: Iterable[str] = ()) -> AsyncIterator[Any]:
-        """An open stream that has sent the whole set; yields a function that sends one more frame."""
+    async def phone_home(self, cluster: str = CLUSTER, ready: Iterable[str] = ()) -> AsyncIterator["PhoneHome"]:
+        """An open stream that has sent the whole set."""
         call = self._phone.Report()
         # Words that nobody reads would hold the stream's end back.
         hearing = asyncio.ensure_future(_hear(call, self.words.setdefault(cluster, [])))
 
-        async def report(*, cluster_id: str = cluster, **fields: Any) -> None:
-            await call.write(phonehome_pb2.ReadyReport(cluster_id=cluster_id, **fields))
-
+        report = PhoneHome(call, cluster)
         await report(ready=ready, full=True)
-        report.call = call  # type: ignore[attr-defined]
         try:
             yield report
         finally:
@@ -147,6 +144,18 @@ class ProviderClient:
             return await self.metric(name, **labels) == value
 
         await eventually(reached)
+
+
+class PhoneHome:
+    """A cluster's stream; calling it sends one more frame."""
+
+    def __init__(self, call: Any, cluster: str) -> None:
+        self.call = call
+        self._cluster = cluster
+
+    async def __call__(self, *, cluster_id: str | None = None, **fields: Any) -> None:
+        cluster = self._cluster if cluster_id is None else cluster_id
+        await self.call.write(phonehome_pb2.ReadyReport(cluster_id=cluster, **fields))
 
 
 @asynccontextmanager

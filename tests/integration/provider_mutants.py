@@ -4,7 +4,8 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
@@ -24,6 +25,8 @@ from bigfleet.provider.kit.lifecycle import Mutation
 
 S = MachineState
 Break = Callable[[FakeProvider], None]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,11 @@ def wrap(provider: FakeProvider, rpc: str, around: Callable[[Any, Any, Any], Awa
     setattr(service, rpc, wrapped)
 
 
+def override(owner: object, method: Callable[P, R], by: Callable[P, R]) -> None:
+    """Put `by` in the place of one of the owner's methods."""
+    setattr(owner, method.__name__, wraps(method)(by))
+
+
 def instead(provider: FakeProvider, answer: Callable[[Mutation], tuple[str, MachineRecord] | None]) -> None:
     """Answer some mutating calls in another way; None leaves the call to the real provider."""
     original = provider.lifecycle.mutate
@@ -88,14 +96,14 @@ def instead(provider: FakeProvider, answer: Callable[[Mutation], tuple[str, Mach
     def mutate(call: Mutation) -> tuple[str, MachineRecord]:
         return answer(call) or original(call)
 
-    provider.lifecycle.mutate = mutate  # type: ignore[method-assign]
+    override(provider.lifecycle, original, mutate)
 
 
 def admission(provider: FakeProvider, admit: Callable[[Callable[[Token, str], None], Token, str], None]) -> None:
     """Another rule for tokens."""
     fences = provider.kit.state.fences
     original = fences.admit
-    fences.admit = lambda token, machine_id: admit(original, token, machine_id)  # type: ignore[method-assign]
+    override(fences, original, lambda token, machine_id: admit(original, token, machine_id))
 
 
 def state_of(provider: FakeProvider, machine_id: str) -> MachineState | None:
@@ -273,7 +281,7 @@ def internal_error_for_an_unknown_machine(provider: FakeProvider) -> None:
         def __getattr__(self, name: str) -> Any:
             return get if name == "get" else getattr(provider.inventory, name)
 
-    provider.kit.service._inventory = Renamed()  # type: ignore[assignment]
+    provider.kit.service._inventory = Renamed()  # type: ignore[assignment]  # only the service sees another inventory
 
 
 def _for_unknown(kind: Kind, error: ProviderError) -> Break:
@@ -365,9 +373,11 @@ def delete_of_a_bound_machine_is_taken(provider: FakeProvider) -> None:
 @fails("NegativeGrace", "FencingAfterArguments")
 def a_negative_grace_is_none(provider: FakeProvider) -> None:
     original = provider.lifecycle.mutate
-    provider.lifecycle.mutate = lambda call: original(  # type: ignore[method-assign]
-        replace(call, grace_seconds=max(0, call.grace_seconds))
-    )
+
+    def mutate(call: Mutation) -> tuple[str, MachineRecord]:
+        return original(replace(call, grace_seconds=max(0, call.grace_seconds)))
+
+    override(provider.lifecycle, original, mutate)
 
 
 @fails("NegativeToken")
@@ -379,7 +389,7 @@ def negative_tokens_are_none(provider: FakeProvider) -> None:
             call = replace(call, token=UNFENCED)
         return original(call)
 
-    provider.lifecycle.mutate = mutate  # type: ignore[method-assign]
+    override(provider.lifecycle, original, mutate)
 
 
 @fails("LargestToken")
@@ -461,7 +471,7 @@ def without_grace_a_drain_never_ends(provider: FakeProvider) -> None:
         if grace_seconds == 0:
             await asyncio.get_running_loop().create_future()
 
-    backend.drain = drain  # type: ignore[method-assign]
+    override(backend, original, drain)
 
 
 def _zero_grace_drains_fail(provider: FakeProvider) -> None:
@@ -473,7 +483,7 @@ def _zero_grace_drains_fail(provider: FakeProvider) -> None:
         if grace_seconds == 0:
             raise TransitionFailed("no time to empty it")
 
-    backend.drain = drain  # type: ignore[method-assign]
+    override(backend, original, drain)
 
 
 @fails()
@@ -618,7 +628,7 @@ def one_operation_id_per_kind_for_ever(provider: FakeProvider) -> None:
             else original(machine_id, kind)
         )
 
-    operations.new = new  # type: ignore[method-assign]
+    override(operations, original, new)
 
 
 # --- fencing -----------------------------------------------------------------------------------------------------
@@ -749,7 +759,7 @@ def refused_calls_leave_no_mark(provider: FakeProvider) -> None:
             fences._marks, fences._strangers = before
             raise
 
-    provider.lifecycle.mutate = mutate  # type: ignore[method-assign]
+    override(provider.lifecycle, original, mutate)
 
 
 @fails("FencingAfterArguments")

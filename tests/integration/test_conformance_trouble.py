@@ -99,12 +99,16 @@ async def states(client: ProviderClient) -> dict[str, int]:
 async def test_a_suite_whose_output_nobody_takes_ends_and_puts_the_machines_back(tmp_path: Path) -> None:
     async with provider(tmp_path) as client:
         before = await states(client)
-        suite = await asyncio.create_subprocess_exec(
-            *COMMAND, *target(client), "--only", "lifecycle", stdout=PIPE, stderr=PIPE
-        )
-        assert suite.stdout
-        await suite.stdout.readline()
-        suite.stdout._transport.close()  # type: ignore[attr-defined]  # as `| head -1` does
+        ours, its = os.pipe()
+        with os.fdopen(ours) as output:
+            try:
+                suite = await asyncio.create_subprocess_exec(
+                    *(*COMMAND, *target(client), "--only", "lifecycle"), stdout=its, stderr=PIPE
+                )
+            finally:
+                os.close(its)
+            assert await asyncio.to_thread(output.readline)
+        # From here on nobody reads, as after `| head -1`.
         assert suite.stderr
         errors = (await suite.stderr.read()).decode()
         assert (await suite.wait(), errors.count("\n")) == (5, 1), errors

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,19 +29,16 @@ async def test_a_shard_lists_a_fleet_of_many_pages(tmp_path: Path) -> None:
         assert lists >= 25
 
 
-class Interrupted:
+class Interrupted(ShardsClient):
     """The shard's way to its provider, with something that happens after the first page."""
 
-    def __init__(self, client: ShardsClient, happens: Callable[[], Awaitable[Any]]) -> None:
-        self._client = client
+    def __init__(self, provider: ProviderClient, page_size: int, happens: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(_address(provider), None, Fence("shard-0", 1), page_size)
         self._happens = happens
         self.pages: list[list[str]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
-
     async def list(self, since_revision: bytes) -> pb.MachineList:
-        page = await self._client.list(since_revision)
+        page = await super().list(since_revision)
         self.pages.append([machine.id for machine in page.machines])
         if len(self.pages) == 1:
             await self._happens()
@@ -57,11 +53,10 @@ async def test_a_change_between_two_pages_is_not_lost(tmp_path: Path) -> None:
             await provider.until(FIRST, S.IDLE)
             await faults(provider, "--strike", "vanish", "--machine", SECOND, LAST)
 
-        client = _client(provider, page_size=3)
-        way = Interrupted(client, meanwhile)
-        world = World(tmp_path, way)  # type: ignore[arg-type]
+        way = Interrupted(provider, 3, meanwhile)
+        world = World(tmp_path, other_provider=way)
         await world.reconciler.reconcile()
-        await client.close()
+        await way.close()
         assert {FIRST, SECOND} <= set(way.pages[0])
         assert len(way.pages) > 1
         assert world.inventory.machines.keys() == {f"spec-small-{number}" for number in (0, 2, 3, 4, 5)}
@@ -71,7 +66,7 @@ async def test_a_change_between_two_pages_is_not_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize("has_revisions", [False, True], ids=["without revisions", "without a cap"])
 async def test_a_provider_that_answers_everything_at_once_is_good_enough(tmp_path: Path, has_revisions: bool) -> None:
     async with provider_at(tmp_path, FEW) as provider:
-        client = _client(provider, page_size=3)
+        client = ShardsClient(_address(provider), None, Fence("shard-0", 1), page_size=3)
         answered: list[int] = []
         original = client._stub.List
 
@@ -87,11 +82,11 @@ async def test_a_provider_that_answers_everything_at_once_is_good_enough(tmp_pat
             return answer
 
         client._stub.List = at_once
-        world = World(tmp_path, client)  # type: ignore[arg-type]
+        world = World(tmp_path, other_provider=client)
         assert await world.reconciler.reconcile() == 7
         await client.close()
         assert answered == ([7] if has_revisions else [3, 7])
 
 
-def _client(provider: ProviderClient, page_size: int) -> ShardsClient:
-    return ShardsClient(f"127.0.0.1:{provider.provider.port}", None, Fence("shard-0", 1), page_size)
+def _address(provider: ProviderClient) -> str:
+    return f"127.0.0.1:{provider.provider.port}"

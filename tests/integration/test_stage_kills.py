@@ -5,7 +5,7 @@ import json
 import os
 import random
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tests.patience import eventually
 
 pytestmark = pytest.mark.integration
 
+Step = Callable[[Runner], Awaitable[Command]]
 SLOWLY = ("--set", "delay=30")
 
 
@@ -43,8 +44,8 @@ async def installing(runner: Runner) -> Command:
 
 
 @pytest.mark.parametrize("step", [starting, installing])
-async def test_a_killed_runner_leaves_nothing(runner: Runner, step: object) -> None:
-    up = await step(runner)  # type: ignore[operator]
+async def test_a_killed_runner_leaves_nothing(runner: Runner, step: Step) -> None:
+    up = await step(runner)
     ids = runner.hosts()
     assert ids
     helm = await runner.helm_of(up, "upgrade") if step is installing else 0
@@ -56,8 +57,8 @@ async def test_a_killed_runner_leaves_nothing(runner: Runner, step: object) -> N
 
 
 @pytest.mark.parametrize("step", [starting, installing])
-async def test_a_runner_whose_host_is_killed_says_so_and_leaves_nothing(runner: Runner, step: object) -> None:
-    up = await step(runner)  # type: ignore[operator]
+async def test_a_runner_whose_host_is_killed_says_so_and_leaves_nothing(runner: Runner, step: Step) -> None:
+    up = await step(runner)
     ids = runner.hosts()
     await runner.kill(DAEMON)
     screen = await up.end(4)

@@ -17,7 +17,7 @@ import pytest
 
 from bigfleet.provider.fake.ledger.file import count_ledger
 from scaletest.judge.gates.listing import gates_for
-from scaletest.judge.hops import HOPS
+from scaletest.judge.hops import HOPS, Hop
 from scaletest.report.dashboard import queries_of
 from scaletest.report.dashboards import STORED
 from tests.smoke.runs import FinishedRun, command, run, shared_machine
@@ -73,8 +73,8 @@ def test_every_gate_was_measured_and_passed(thread: FinishedRun) -> None:
 
 
 @pytest.mark.parametrize("hop", HOPS, ids=lambda hop: f"{hop.row}-{hop.actor}")
-def test_the_flow_passed_every_hop(query: Query, hop: object) -> None:
-    [passed] = query(hop.query)  # type: ignore[attr-defined]
+def test_the_flow_passed_every_hop(query: Query, hop: Hop) -> None:
+    [passed] = query(hop.query)
     assert passed > 0
 
 

@@ -19,7 +19,7 @@ from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.process import observer
 from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
-from bigfleet.shard.provider.client import ProviderError
+from bigfleet.shard.provider.client import Provider, ProviderError
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.execute import Executor
 from bigfleet.shard.provider.reconcile import Reconciler
@@ -163,11 +163,14 @@ class World:
     wakes: int = 0
     incremental: bool = True
     whole_every_seconds: float = math.inf
+    # What the shard calls in place of the scripted provider.
+    other_provider: Provider | None = None
 
     def __post_init__(self) -> None:
         def clock() -> float:
             return self.now
 
+        provider = self.other_provider or self.provider
         self.registry = CollectorRegistry()
         self.metrics = ShardMetrics(self.registry)
         self.inventory = Inventory(clock)
@@ -179,7 +182,7 @@ class World:
         self.executor = Executor(
             self.inventory,
             self.needs,
-            self.provider,
+            provider,
             self.operators,
             self.notices,
             self.holds,
@@ -193,7 +196,7 @@ class World:
         self.inventory.observer = observer(self.executor, self.notices, self.holds)
         self.reconciler = Reconciler(
             self.inventory,
-            self.provider,
+            provider,
             self.executor,
             self.notices,
             self.domains,

@@ -17,11 +17,11 @@ def test_the_exponent_of_a_power_is_its_power(power: float, wanted: float) -> No
 
 
 def test_only_one_thing_grows_at_a_time() -> None:
-    by_axis: dict[str, set[tuple[int, int]]] = {}
+    by_axis: dict[str, set[tuple[int, ...]]] = {}
     for axis, number, shape in shapes():
         counts = {"machines": shape.machines, "clusters": shape.clusters, "need rows": shape.need_rows}
         assert counts.pop(axis) == pytest.approx(number, rel=0.02)
-        by_axis.setdefault(axis, set()).add((*counts.values(),))  # type: ignore[arg-type]
+        by_axis.setdefault(axis, set()).add((*counts.values(),))
     assert {axis: len(fixed) for axis, fixed in by_axis.items() if axis != "clusters"} == {
         "machines": 1,
         "need rows": 1,

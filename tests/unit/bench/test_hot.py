@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,9 +37,9 @@ def stored(tolerance: Tolerance | None = None, memory: float = 200.0, **ms: floa
     return Baseline({"5k": figures(memory, **ms)}, tolerance or Tolerance())
 
 
-def line(**changes: object) -> hot.Line:
+def line(**changes: Any) -> hot.Line:
     plain = hot.Line("5k", "steady", 1.0, "ms", Bar(2, "ms"), Comparison(1.0, regressed=False), 0.9, 0.13)
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return replace(plain, **changes)
 
 
 def test_the_figure_is_the_best_of_the_medians() -> None:

@@ -1,6 +1,7 @@
 """`bigfleetctl` without a fleet: who it says we are, how it lays rows out, and its sentences about needs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_table_is_aligned_and_shows_what_is_missing() -> None:
     ]
 
 
-def view(**fields: object) -> shardread_pb2.NeedView:
+def view(**fields: Any) -> shardread_pb2.NeedView:
     need = CapacityNeed(
         requirements=[
             NodeSelectorRequirement(key="zone", operator=NodeSelectorRequirement.IN, values=["a", "b"]),
@@ -79,7 +80,7 @@ def view(**fields: object) -> shardread_pb2.NeedView:
         min_unit={"cpu": "4"},
         priority=100,
     )
-    return shardread_pb2.NeedView(need=need, profile_fingerprint="p=100", **fields)  # type: ignore[arg-type]
+    return shardread_pb2.NeedView(need=need, profile_fingerprint="p=100", **fields)
 
 
 def test_demand_is_told_in_words() -> None:

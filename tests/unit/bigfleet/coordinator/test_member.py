@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_a_list_without_this_coordinator_is_refused() -> None:
         ({"plaintext": True, "snapshot_export_interval_seconds": 0}, "must be above 0"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(settings: dict[str, object], sentence: str) -> None:
+def test_settings_that_make_no_sense_are_named(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        CoordinatorOptions(**settings)  # type: ignore[arg-type]
+        CoordinatorOptions(**settings)
 
 
 @pytest.mark.parametrize("cluster", ["c-0", "c-0=", "=a:1", "c-0=a:1,"])

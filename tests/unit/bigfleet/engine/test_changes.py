@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bigfleet.core.machines import Assignment, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Requirement
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Profile, Requirement
 from bigfleet.engine import ActionKind, Decisions, Engine, Fleet
 from tests.unit.engine_world import (
     NO_CAP,
@@ -108,8 +108,8 @@ def test_a_gang_stays_folded_while_its_host_is_being_created() -> None:
     assert story.then([bought], gang(8)).views[0].claimed == 1
 
 
-def for_(of: object) -> Assignment:
-    return Assignment(fingerprint=of.fingerprint)  # type: ignore[attr-defined]
+def for_(of: Profile) -> Assignment:
+    return Assignment(fingerprint=of.fingerprint)
 
 
 def test_what_is_created_for_a_profile_counts_once_someone_asks_for_it() -> None:

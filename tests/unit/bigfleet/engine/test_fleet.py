@@ -88,7 +88,9 @@ class TestLabels:
             fleet.put(replace(one, labels=one.labels | {"kubernetes.io/hostname": f"m{number}"}))
         fleet.replace_needs("c1", [need(cpu(1), of=profile(same()))])
         assert int((fleet.kinds.machines > 0).sum()) == 1
-        assert fleet.get("m7").labels["kubernetes.io/hostname"] == "m7"  # type: ignore[union-attr]
+        seventh = fleet.get("m7")
+        assert seventh is not None
+        assert seventh.labels["kubernetes.io/hostname"] == "m7"
 
     def test_tell_machines_apart_from_the_first_need_that_names_them(self) -> None:
         fleet, engine = Fleet(), Engine(NO_CAP)

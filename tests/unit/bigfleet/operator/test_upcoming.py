@@ -1,14 +1,16 @@
 """What an UpcomingNode says after each frame (docs/reference/wire.md#upcomingnode)."""
 
+from typing import Any
+
 import pytest
 
-from bigfleet.api.v1alpha1.provider_pb2 import MachineState, Resources
+from bigfleet.api.v1alpha1.provider_pb2 import Resources
 from bigfleet.api.v1alpha1.shard_pb2 import NodeStateUpdate, Taint
 from bigfleet.operator.upcoming import new_record, next_phase, node_of, spec_changes, status_changes, wanted_spec
 
 
-def frame(state: str = "CONFIGURING", **fields: object) -> NodeStateUpdate:
-    return NodeStateUpdate(machine_id="m1", state=MachineState.Value(state), **fields)  # type: ignore[arg-type]
+def frame(state: str = "CONFIGURING", **fields: Any) -> NodeStateUpdate:
+    return NodeStateUpdate(machine_id="m1", state=state, **fields)
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,10 @@ async def lifecycle(state: State, backend: ScriptedBackend) -> AsyncIterator[Lif
         yield lifecycle
 
 
-def machine(state: MachineState, machine_id: str = "m", **fields: str) -> MachineRecord:
-    return MachineRecord(machine_id, SHAPE, state, **fields)  # type: ignore[arg-type]
+def machine(
+    state: MachineState, machine_id: str = "m", *, host: str = "", cluster: str = "", last_error: str = ""
+) -> MachineRecord:
+    return MachineRecord(machine_id, SHAPE, state, host, cluster, last_error=last_error)
 
 
 def call(kind: Kind, cluster: str = "c", grace_seconds: int = 0) -> Mutation:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -35,9 +36,9 @@ def test_life_begins_when_the_file_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("half", [{"issuer_addr": "127.0.0.1:1"}, {"token_file": Path("token")}], ids=str)
-def test_half_of_an_enrolment_is_refused(half: dict[str, object]) -> None:
+def test_half_of_an_enrolment_is_refused(half: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="together"):
-        Renewal(**half)  # type: ignore[arg-type]
+        Renewal(**half)
 
 
 async def test_an_issuer_that_is_away_is_counted_and_asked_again(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The wire and the core's types: what is refused, what is skipped, what survives the round trip."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,8 @@ def read(*needs: capacity_pb2.CapacityNeed) -> list[Need]:
     return merged(needs_from_wire("ours", [need.SerializeToString() for need in needs]))
 
 
-def wire_need(cpu: str = "4", **fields: object) -> capacity_pb2.CapacityNeed:
-    return capacity_pb2.CapacityNeed(aggregate_resources={"cpu": cpu}, min_unit={"cpu": "1"}, **fields)  # type: ignore[arg-type]
+def wire_need(cpu: str = "4", **fields: Any) -> capacity_pb2.CapacityNeed:
+    return capacity_pb2.CapacityNeed(aggregate_resources={"cpu": cpu}, min_unit={"cpu": "1"}, **fields)
 
 
 class TestDemand:
@@ -79,7 +80,11 @@ class TestDemand:
 
     @pytest.mark.parametrize("operator", [0, 6, 99])
     def test_a_bad_operator_refuses_the_whole_roll_up(self, operator: int) -> None:
-        bad = wire_need(requirements=[capacity_pb2.NodeSelectorRequirement(key="a", operator=operator)])  # type: ignore[arg-type]
+        required = capacity_pb2.NodeSelectorRequirement(
+            key="a",
+            operator=operator,  # type: ignore[arg-type]  # a number that the enum does not have
+        )
+        bad = wire_need(requirements=[required])
         with pytest.raises(BadRollup, match="operator"):
             read(bad)
 
@@ -131,14 +136,17 @@ class TestMachine:
     @pytest.mark.parametrize("state", list(MachineState))
     def test_metadata_counts_only_while_the_machine_is_bound(self, state: MachineState) -> None:
         bound = state in (MachineState.CONFIGURING, MachineState.CONFIGURED, MachineState.DRAINING)
-        message = provider_pb2.Machine(id="m", state=state, shard_metadata={PREFIX + "priority": "9"})  # type: ignore[arg-type]
+        on_the_wire = provider_pb2.MachineState.Name(state)
+        message = provider_pb2.Machine(id="m", state=on_the_wire, shard_metadata={PREFIX + "priority": "9"})
         assert machine_from_wire(message).assignment.priority == (9 if bound else 0)
 
     def test_a_state_or_quantity_that_nobody_knows_is_a_bad_machine(self) -> None:
         with pytest.raises(BadMachine, match="'m'"):
-            machine_from_wire(provider_pb2.Machine(id="m", state=42))  # type: ignore[arg-type]
+            machine_from_wire(provider_pb2.Machine(id="m", state=42))  # type: ignore[arg-type]  # a number that the enum does not have
         with pytest.raises(BadMachine, match="lots"):
-            machine_from_wire(provider_pb2.Machine(id="m", state=1, resources={"resources": {"cpu": "lots"}}))  # type: ignore[arg-type]
+            machine_from_wire(
+                provider_pb2.Machine(id="m", state=provider_pb2.SPECULATIVE, resources={"resources": {"cpu": "lots"}})
+            )
 
     def test_a_node_state_says_what_a_cluster_needs_to_know(self) -> None:
         machine = Machine(

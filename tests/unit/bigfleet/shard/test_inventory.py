@@ -1,6 +1,7 @@
 """The inventory: the provider's word is taken, unless it makes no sense; ours keeps to the legal edges."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -75,10 +76,10 @@ class TestTheProvidersWord:
         "change",
         [{"price_per_hour": 2.0}, {"labels": {"rack": "r2"}}, {"allocatable": {"cpu": 1}}, {"capacity_type": 4}],
     )
-    def test_is_taken_when_only_the_description_changes(self, inventory: Inventory, change: dict[str, object]) -> None:
+    def test_is_taken_when_only_the_description_changes(self, inventory: Inventory, change: dict[str, Any]) -> None:
         told = []
         holding(inventory, CONFIGURED).observer = lambda before, after: told.append(after)
-        seen = replace(CONFIGURED, assignment=UNASSIGNED, **change)  # type: ignore[arg-type]
+        seen = replace(CONFIGURED, assignment=UNASSIGNED, **change)
         assert not inventory.observe(seen), "no state changed"
         assert inventory.machines["m"] == replace(seen, assignment=ASSIGNED)
         assert told == [inventory.machines["m"]]
@@ -101,11 +102,11 @@ class TestTheProvidersWord:
         ],
     )
     def test_that_makes_no_sense_leaves_the_last_good_description(
-        self, inventory: Inventory, change: dict[str, object], reason: str
+        self, inventory: Inventory, change: dict[str, Any], reason: str
     ) -> None:
         holding(inventory, CONFIGURED)
         with pytest.raises(Rejected) as rejected:
-            inventory.observe(replace(CONFIGURED, **change))  # type: ignore[arg-type]
+            inventory.observe(replace(CONFIGURED, **change))
         assert rejected.value.reason == reason
         assert inventory.machines["m"] == CONFIGURED
 

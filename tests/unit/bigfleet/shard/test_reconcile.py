@@ -154,13 +154,15 @@ async def test_a_large_list_lets_others_run_in_between(world: World) -> None:
     assert len(world.inventory.machines) == 1500
 
 
-async def test_a_whole_list_may_come_although_a_revision_was_given(world: World) -> None:
+async def test_a_whole_list_may_come_although_a_revision_was_given(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await world.with_machine(S.IDLE, machine_id="old")
 
     async def restarted(since_revision: bytes) -> provider_pb2.MachineList:
         assert since_revision
         return provider_pb2.MachineList(machines=[wire_machine("new", S.IDLE)], revision=b"0", full=True)
 
-    world.provider.list = restarted  # type: ignore[method-assign]
+    monkeypatch.setattr(world.provider, "list", restarted)
     await world.reconciler.reconcile()
     assert world.inventory.machines.keys() == {"new"}

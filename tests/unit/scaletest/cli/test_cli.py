@@ -335,11 +335,11 @@ def test_an_output_that_cannot_be_written_is_refused(output: str) -> None:
 
 
 def test_a_run_goes_on_when_nobody_reads_any_more() -> None:
-    class Closed:
-        def write(self, _: str) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str, /) -> int:
             raise BrokenPipeError
 
-    console = Console(Closed())  # type: ignore[arg-type]
+    console = Console(Closed())
     console.line("one")
     console.line("two")
     assert console._closed

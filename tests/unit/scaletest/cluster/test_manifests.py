@@ -1,7 +1,7 @@
 """Drawn demand becomes the objects that docs/reference/harness.md#load describes."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from bigfleet.core.requirements import RACK_KEY, ZONE_KEY
 from bigfleet.kube.resources import DEPLOYMENTS, STATEFUL_SETS
@@ -73,8 +73,9 @@ def test_penalties_are_annotations_in_plain_dollars() -> None:
 
 
 def test_a_gang_shares_a_label_and_must_share_a_rack_or_a_zone() -> None:
-    for scope, key in (("sameRack", RACK_KEY), ("sameZone", ZONE_KEY)):
-        gang = Gang(scope=scope, group_size_range=(3, 5))  # type: ignore[arg-type]
+    scopes: dict[Literal["sameRack", "sameZone"], str] = {"sameRack": RACK_KEY, "sameZone": ZONE_KEY}
+    for scope, key in scopes.items():
+        gang = Gang(scope=scope, group_size_range=(3, 5))
         drawn = workload("trainer", gang=gang, group="kwok-cluster-3-trainer-grp-7")
         (term,) = pod_spec(drawn)["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert term["topologyKey"] == key

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,18 @@ from scaletest.cluster import workload
 from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
 from scaletest.cluster.ports import HEALTH_PORT
 from scaletest.supervise import health
+from scaletest.supervise.forks import Fork
 from scaletest.supervise.health import SILENT_SECONDS, START_SECONDS, Vitals
 from tests.loopback import own_addresses
 from tests.patience import eventually
 
 
-class Process:
+class Process(Fork):
     """One of the four, in this process: waits for `go`, then answers about its health, until it hangs."""
 
-    pid = 0
-
     def __init__(self, name: str, address: str) -> None:
-        self.name = name
-        self.spares: list[Process] = []
+        super().__init__(name, pid=0, go_fd=-1, output_fd=-1)
+        self.spares: Sequence[Process] = ()
         self.gone = False
         self.hangs = False
         self._address = address
@@ -126,7 +125,7 @@ async def container(pod_ip: str, shared_dir: Path, **settings: Any) -> AsyncIter
     )
     async with aiohttp.ClientSession() as http:
         made = Container(pod_ip, shared_dir, http)
-        made.task = asyncio.ensure_future(workload.serve(options, made.processes, **settings))  # type: ignore[arg-type]
+        made.task = asyncio.ensure_future(workload.serve(options, made.processes, **settings))
         try:
             yield made
         finally:

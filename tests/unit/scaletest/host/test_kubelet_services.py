@@ -46,15 +46,16 @@ class Services:
 
 
 @pytest.fixture
-async def names() -> Names:
+async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     client = KubeClient(KubeConfig("https://127.0.0.1:1"), user_agent="test")
     known = Names(client, NETWORK, PodAddresses(NETWORK))
-    known.services = Services(  # type: ignore[assignment]
+    services = Services(
         service("web"),
         service("peers", clusterIP="None"),
         service("far", type="ExternalName", externalName="example.com", clusterIP=""),
         service("other", namespace="elsewhere", clusterIP="127.200.128.10"),
     )
+    monkeypatch.setattr(known, "services", services)
     known.know(
         [
             pod("web-0", hostname="web-0", subdomain="peers"),

@@ -1,6 +1,7 @@
 """What a pod's status says about its containers."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,8 @@ DONE = terminated(0, NOON, NOON)
 BROKEN = terminated(3, NOON, NOON)
 
 
-def container(state: dict[str, object], **other: object) -> ContainerStatus:
-    return ContainerStatus("one", "image", state=state, **other)  # type: ignore[arg-type]
+def container(state: dict[str, object], **other: Any) -> ContainerStatus:
+    return ContainerStatus("one", "image", state=state, **other)
 
 
 def test_a_killed_process_shows_its_signal() -> None:

@@ -7,9 +7,9 @@ from scaletest.judge.hops import HOPS, HopReading, broken_hop, hops_of
 FLOWING = [HopReading(hop, passed=5.0, answers=True) for hop in HOPS]
 
 
-def with_change(actor: str, **change: object) -> list[HopReading]:
+def with_change(actor: str, passed: float | None = 5.0, answers: bool = True) -> list[HopReading]:
     index = next(i for i, reading in enumerate(FLOWING) if reading.hop.actor == actor and reading.hop.target)
-    return [*FLOWING[:index], replace(FLOWING[index], **change), *FLOWING[index + 1 :]]  # type: ignore[arg-type]
+    return [*FLOWING[:index], replace(FLOWING[index], passed=passed, answers=answers), *FLOWING[index + 1 :]]
 
 
 def test_a_flow_that_reaches_the_end_has_no_broken_hop() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scaletest.errors import ExitCode, PrometheusUnreachable
-from scaletest.judge.gates.gate import Reading, judge
+from scaletest.judge.gates.gate import GateRecord, Reading, judge
 from scaletest.judge.gates.windows import Stretch
 from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import Outcome
@@ -188,8 +188,8 @@ CERTAIN = judge(a_gate(strain=""), Reading(2.0), 60, 10)
 PASSED = judge(a_gate(strain="a process is late"), Reading(0.5), 60, 10)
 
 
-def judgement(*gates: object, checks: list[CheckRecord], seen: Seen | None = None) -> Judgement:
-    return Judgement(list(gates), checks, strained=strained_by(checks, seen or Seen()))  # type: ignore[arg-type]
+def judgement(*gates: GateRecord, checks: list[CheckRecord], seen: Seen | None = None) -> Judgement:
+    return Judgement(list(gates), checks, strained=strained_by(checks, seen or Seen()))
 
 
 def test_a_pass_on_a_strained_machine_is_a_pass() -> None:

@@ -74,7 +74,9 @@ def test_every_field_says_what_it_is_for(kind: str) -> None:
 
 def test_the_shipped_models_keep_their_field_names_in_yaml() -> None:
     assert {"apiVersion", "kind", "scale", "loadProfile", "slo"} <= shape_of(Profile).fields().keys()
-    assert {"vCPU", "memoryGiB"} == shape_of(Substrate).at(("host",)).fields().keys()  # type: ignore[union-attr]
+    host = shape_of(Substrate).at(("host",))
+    assert host is not None
+    assert {"vCPU", "memoryGiB"} == host.fields().keys()
     assert {"archetypes", "demandArchetypes", "seedArchetypes"} == shape_of(Catalog).fields().keys()
 
 

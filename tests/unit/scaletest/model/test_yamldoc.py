@@ -1,6 +1,7 @@
 """YAML as plain data with positions: what is read as it looks, what is refused, and where."""
 
 import json
+import pathlib
 
 import pytest
 import yaml
@@ -32,8 +33,8 @@ def every_key(here: Located, path: Path = ()) -> list[Path]:
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_files_read_as_pyyaml_reads_them_and_every_key_is_where_it_says(file: object) -> None:
-    text = file.read_text()  # type: ignore[attr-defined]
+def test_shipped_files_read_as_pyyaml_reads_them_and_every_key_is_where_it_says(file: pathlib.Path) -> None:
+    text = file.read_text()
     document = root(text)
     assert document.data == yaml.safe_load(text)
     lines = text.splitlines()

@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,8 @@ def test_an_empty_snapshot_is_no_evidence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [lambda data: data[:-20_000], lambda data: data[:-4] + b"beef", lambda _: b"no tar"])
-def test_a_damaged_snapshot_is_no_evidence(spoil: object, tmp_path: Path) -> None:
+def test_a_damaged_snapshot_is_no_evidence(spoil: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = archive(tmp_path / "snapshot.tar.gz", BLOCK)
-    path.write_bytes(spoil(path.read_bytes()))  # type: ignore[operator]
+    path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(SnapshotFailed, match="cannot be opened again"):
         count_snapshot(path)

@@ -18,12 +18,12 @@ from kubernetes.client import (
 
 from scaletest.errors import KubeApiConflict, UsageError
 from scaletest.run.steps.install import hopeless_container, prepare_stage, progress_line
-from scaletest.run.target.kube_api import Holder, RunObjects
+from scaletest.run.target.kube_api import Holder, KubeApi, RunObjects
 from scaletest.run.target.occupancy import refuse_occupied
 
 
 @dataclass
-class Cluster:
+class Cluster(KubeApi):
     """Somebody's cluster, as far as one looks before an install."""
 
     held_by: Holder | None = None
@@ -33,7 +33,7 @@ class Cluster:
     async def holder(self) -> Holder | None:
         return self.held_by
 
-    async def runs(self) -> dict[str, RunObjects]:
+    async def runs(self, run_id: str = "") -> dict[str, RunObjects]:
         return self.found
 
     async def create_namespace(self) -> None:
@@ -42,7 +42,7 @@ class Cluster:
 
 async def refusal(cluster: Cluster) -> UsageError:
     with pytest.raises(UsageError) as refused:
-        await refuse_occupied(cluster, "gc --context c")  # type: ignore[arg-type]
+        await refuse_occupied(cluster, "gc --context c")
     return refused.value
 
 
@@ -61,12 +61,12 @@ async def test_so_is_one_that_belongs_to_nobody_or_is_on_its_way_out_or_what_a_f
 
 
 async def test_a_namespace_that_is_free_and_runs_in_others_are_no_obstacle() -> None:
-    await refuse_occupied(Cluster(found={"run-1": RunObjects(["other"])}), "gc")  # type: ignore[arg-type]
+    await refuse_occupied(Cluster(found={"run-1": RunObjects(["other"])}), "gc")
 
 
 async def test_whoever_takes_the_namespace_between_our_look_and_our_step_is_told_of_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another run took namespace mine a moment ago"):
-        await prepare_stage(Cluster(), "run-2", tmp_path)  # type: ignore[arg-type]
+        await prepare_stage(Cluster(), "run-2", tmp_path)
 
 
 def pod(name: str, *, ready: bool = False, restarts: int = 0, waiting: str = "") -> Any:

@@ -21,6 +21,7 @@ from scaletest.errors import (
     KubeApiUnreachable,
 )
 from scaletest.run.steps.teardown import remove_release
+from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import KubeApi, error_of
 
 Call = Callable[[KubeApi], Coroutine[Any, Any, Any]]
@@ -141,8 +142,11 @@ def test_a_kubeconfig_without_a_context_is_an_error_of_ours(tmp_path: Path) -> N
         KubeApi(tmp_path / "kubeconfig", "mine", "run-1", tmp_path)
 
 
-class Released:
+class Released(Helm):
     """A Helm that has removed the release."""
+
+    def __init__(self) -> None:
+        pass
 
     async def uninstall(self, timeout_seconds: float) -> None:
         """Nothing is left to do."""
@@ -151,11 +155,11 @@ class Released:
 @pytest.mark.parametrize(("status", "error"), [(401, KubeApiDenied), (403, KubeApiDenied)])
 def test_a_teardown_that_is_denied_says_so(status: int, error: type[KubeApiError], tmp_path: Path) -> None:
     with apiserver(status) as url, pytest.raises(error):
-        asyncio.run(remove_release(Released(), api_at(url, tmp_path), 5))  # type: ignore[arg-type]
+        asyncio.run(remove_release(Released(), api_at(url, tmp_path), 5))
 
 
 def test_a_teardown_whose_end_cannot_be_seen_names_the_namespace_and_why(tmp_path: Path) -> None:
     with apiserver(500) as url:
-        left = asyncio.run(remove_release(Released(), api_at(url, tmp_path), 5))  # type: ignore[arg-type]
+        left = asyncio.run(remove_release(Released(), api_at(url, tmp_path), 5))
     said = "the Kubernetes API answered 500: said 500"
     assert left == [f"namespace/mine ({said}, when it was looked for)", said]

@@ -18,8 +18,8 @@ from scaletest.supervise.spawner import Spawner
 STAYS = "echo up; exec sleep 60"
 
 
-def shell(name: str, script: str, **settings: int) -> Command:
-    return Command(name, ("/bin/sh", "-c", script), **settings)  # type: ignore[arg-type]
+def shell(name: str, script: str, nice: int = 0) -> Command:
+    return Command(name, ("/bin/sh", "-c", script), nice=nice)
 
 
 async def until_said(lines: list[str], line: str) -> None:
