@@ -69,7 +69,7 @@ bench-hot: kernels ## The decision cycle against its bars; BENCH=5k,50k or all
 lint: $(READY) ## ruff, mypy, import-linter, helm lint
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/mypy bigfleet scaletest
+	@$(BIN)/mypy bigfleet scaletest tests
 	@$(BIN)/lint-imports --verbose > $(VENV)/imports.log 2>&1 || (cat $(VENV)/imports.log; exit 1)
 	@$(BIN)/helm lint --strict --quiet --set runId=lint chart
 
