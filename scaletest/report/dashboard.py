@@ -4,9 +4,8 @@ Generated from the gate list, the informational figures and the hops, so that it
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 from scaletest.judge.gates.figures import (
     CYCLE_P99_BY_PHASE,
@@ -22,10 +21,21 @@ from scaletest.judge.gates.listing import plain_gates, reclaim_gate
 from scaletest.judge.gates.measures import WorstMember
 from scaletest.judge.hops import HOPS
 from scaletest.judge.selfcheck.strain import LAG, MUTATING
+from scaletest.model.json_types import Json
 from scaletest.model.plan import Plan
+from scaletest.report.grafana import (
+    DashboardJson,
+    DatasourceJson,
+    FieldsJson,
+    GridJson,
+    Kind,
+    PanelJson,
+    StepJson,
+    TargetJson,
+)
 
 UID = "bigfleet-scaletest"
-_DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
+_DATASOURCE: DatasourceJson = {"type": "prometheus", "uid": "prometheus"}
 _WIDTH = 24
 # Where upstream's dashboard had a panel for the same thing, its number is kept (docs/reference/harness.md#dashboard).
 _STAT_IDS = {
@@ -48,8 +58,6 @@ _SERIES_IDS = {
 _CONFIGURE = "shardConfigurePhaseP99Seconds"
 _FIRST_NEW_STAT, _FIRST_NEW_SERIES, _FIRST_ROW = 111, 211, 1000
 
-Kind = Literal["stat", "timeseries"]
-
 
 @dataclass(frozen=True)
 class Panel:
@@ -67,10 +75,10 @@ class Panel:
     words: dict[int, str] = field(default_factory=dict)
 
 
-def dashboard(plan: Plan) -> dict[str, Any]:
+def dashboard(plan: Plan) -> DashboardJson:
     """With the bars of this plan's profile, over the window of its gates."""
     window = f"{plan.window_seconds}s"
-    panels: list[dict[str, Any]] = []
+    panels: list[PanelJson] = []
     top = 0
     for number, (title, wide, high, row) in enumerate(_rows(plan)):
         panels.append(
@@ -86,7 +94,12 @@ def dashboard(plan: Plan) -> dict[str, Any]:
         top += 1
         per_line = _WIDTH // wide
         for place, panel in enumerate(row):
-            position = {"x": place % per_line * wide, "y": top + place // per_line * high, "w": wide, "h": high}
+            position: GridJson = {
+                "x": place % per_line * wide,
+                "y": top + place // per_line * high,
+                "w": wide,
+                "h": high,
+            }
             panels.append(_panel(panel, window, position))
         top += -(-len(row) // per_line) * high
     return {
@@ -109,12 +122,12 @@ def dashboard_text(plan: Plan) -> str:
     return json.dumps(dashboard(plan), indent=2, ensure_ascii=False) + "\n"
 
 
-def with_dashboard(plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+def with_dashboard(plan: Plan, values: dict[str, Json]) -> dict[str, Json]:
     """Helm values that provision the dashboard, where there is a Grafana."""
-    grafana = values.get("grafana", {})
-    if not grafana.get("enabled"):
+    grafana = values.get("grafana")
+    if not isinstance(grafana, Mapping) or not grafana.get("enabled"):
         return values
-    return values | {"grafana": grafana | {"dashboards": {UID: dashboard_text(plan)}}}
+    return {**values, "grafana": {**grafana, "dashboards": {UID: dashboard_text(plan)}}}
 
 
 def grafana_hint(namespace: str) -> str:
@@ -123,7 +136,7 @@ def grafana_hint(namespace: str) -> str:
     return f"{forward}, then open http://localhost:3000/d/{UID}"
 
 
-def queries_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def queries_of(document: DashboardJson) -> Iterator[tuple[str, str]]:
     """Every (panel, query) of a dashboard."""
     for panel in document["panels"]:
         for target in panel.get("targets", []):
@@ -286,8 +299,8 @@ def _unit(gate: Gate) -> str:
     return {"s": "s", "share": "percentunit"}.get(gate.unit, "short")
 
 
-def _panel(panel: Panel, window: str, position: dict[str, int]) -> dict[str, Any]:
-    targets = [
+def _panel(panel: Panel, window: str, position: GridJson) -> PanelJson:
+    targets: list[TargetJson] = [
         {
             "refId": chr(ord("A") + place),
             "datasource": _DATASOURCE,
@@ -296,7 +309,7 @@ def _panel(panel: Panel, window: str, position: dict[str, int]) -> dict[str, Any
         }
         for place, (legend, query) in enumerate(panel.queries.items())
     ]
-    fields: dict[str, Any] = {"unit": panel.unit, "noValue": "no data"}
+    fields: FieldsJson = {"unit": panel.unit, "noValue": "no data"}
     if panel.words:
         texts = {str(number): {"text": word} for number, word in panel.words.items()}
         fields["mappings"] = [{"type": "value", "options": texts}]
@@ -317,7 +330,7 @@ def _panel(panel: Panel, window: str, position: dict[str, int]) -> dict[str, Any
     }
 
 
-def _steps(bar: float, least: bool) -> list[dict[str, Any]]:
+def _steps(bar: float, least: bool) -> list[StepJson]:
     """Colours from a value on: on the bar is still good."""
     if least:
         return [{"color": "red", "value": None}, {"color": "green", "value": bar}]

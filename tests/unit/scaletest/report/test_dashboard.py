@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from scaletest.judge.gates.listing import plain_gates
 from scaletest.judge.gates.measures import WorstMember
@@ -57,7 +58,7 @@ def test_no_window_is_left_open() -> None:
 
 def test_a_run_provisions_it_where_there_is_a_grafana() -> None:
     cloud = shipped_plan("50k", "example-fat-host")
-    values = with_dashboard(cloud, cloud.values("run"))
+    values: dict[str, Any] = with_dashboard(cloud, cloud.values("run"))
     assert json.loads(values["grafana"]["dashboards"][UID]) == dashboard(cloud)
     here = smoke_plan()
     assert with_dashboard(here, here.values("run")) == here.values("run")
