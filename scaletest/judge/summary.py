@@ -1,7 +1,7 @@
 """summary.json: one typed, versioned document, written and read by the same strict model. The runbook's keys stay."""
 
 import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -12,6 +12,7 @@ from scaletest.judge.outcome import Conclusion
 from scaletest.judge.selfcheck.checks import About, CheckUnit, CheckVerdict
 from scaletest.model.contexts import TargetKind
 from scaletest.model.documents.base import Document
+from scaletest.model.json_types import Json
 
 API_VERSION = "bigfleet.io/scaletest/v1"
 
@@ -256,7 +257,7 @@ class Summary(Document):
     failures: tuple[SummaryFailure, ...]
     """Every reason, in the order in which they were found."""
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Json]:
         """As it is written: what has no value is left out, but for the nulls that mean something."""
         document = self.model_dump(mode="json", by_alias=True)
         for entry in (*document["gates"], *document["selfCheck"]):

@@ -3,9 +3,13 @@
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from scaletest.errors import ExitCode
+from scaletest.judge.gates.gate import GateRecord
+from scaletest.judge.outcome import Outcome
+from scaletest.judge.selfcheck.checks import CheckRecord
+from scaletest.judge.summary import Summary, SummaryCheck, SummaryGate
 from scaletest.model.documents.durations import format_duration
 from scaletest.report.fitting import fitted, pasteable, screen_columns
 from scaletest.run.journal import Event
@@ -15,6 +19,10 @@ _HEADLINES = {"void": "VOID", "refused": "REFUSED"}
 _ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
 _QUIET_PHASES = frozenset({"gate", "selfcheck", "verdict"})
+
+# Just judged, or read from a summary: they look the same on the screen.
+JudgedGate = GateRecord | SummaryGate
+JudgedCheck = CheckRecord | SummaryCheck
 
 
 class Console:
@@ -47,26 +55,25 @@ def is_quiet(phase: str) -> bool:
     return phase in _QUIET_PHASES
 
 
-def verdict_lines(summary: dict[str, Any], output: Path | str) -> list[str]:
+def verdict_lines(summary: Summary, output: Path | str) -> list[str]:
     """The end of a run, for people: gates, verdict, cost, evidence, what to do next."""
     lines = [""]
-    gates = summary["gates"]
-    if gates:
-        lines += [*gate_lines(gates), *check_lines(summary["selfCheck"]), ""]
+    if summary.gates:
+        lines += [*gate_lines(summary.gates), *check_lines(summary.self_check), ""]
     lines.append(headline(summary))
-    lines += fitted(f"  {failure['reason']}" for failure in summary["failures"])
+    lines += fitted(f"  {failure.reason}" for failure in summary.failures)
     lines += ["", f"cost       {price(summary)}", f"evidence   {output}"]
     for first, step in _next_steps(summary, output):
         lines += _step_lines(first, step, output)
     return lines
 
 
-def price(summary: dict[str, Any]) -> str:
+def price(summary: Summary) -> str:
     """What a run cost, in words."""
-    cost = summary["cost"]
-    if summary["verdict"] == "refused" or not cost["estimatedRunUsd"]:
+    cost = summary.cost
+    if summary.verdict == "refused" or not cost.estimated_run_usd:
         return "nothing"
-    return f"about ${cost['estimatedRunUsd']:,.2f}, of which ${cost['estimatedUsd']:,.2f} for the soak"
+    return f"about ${cost.estimated_run_usd:,.2f}, of which ${cost.estimated_usd:,.2f} for the soak"
 
 
 def _step_lines(first: bool, step: str, output: Path | str) -> list[str]:
@@ -77,55 +84,55 @@ def _step_lines(first: bool, step: str, output: Path | str) -> list[str]:
     return [f"{title}{step}"] if step.startswith(str(output)) else fitted([f"{title}{step}"])
 
 
-def _next_steps(summary: dict[str, Any], output: Path | str) -> Iterator[tuple[bool, str]]:
+def _next_steps(summary: Summary, output: Path | str) -> Iterator[tuple[bool, str]]:
     """What a reader of this verdict does now."""
     steps = []
-    if summary["verdict"] == "void":
+    if summary.verdict == "void":
         steps.append("run it again on a machine with less to do, or on a larger one; the profile is not to blame")
-    if summary["snapshot"]:
+    if summary.snapshot:
         steps.append(f"scaletest-runner replay {output}  # look at every series")
     if (Path(output) / "logs").is_dir():
         steps.append(f"{output}/logs has the last words of every container")
-    if any(failure["exitCode"] == ExitCode.LEFTOVERS for failure in summary["failures"]):
+    if any(failure.exit_code == ExitCode.LEFTOVERS for failure in summary.failures):
         steps.append("scaletest-runner gc  # shows what is left; gc --all removes it")
     for number, step in enumerate(steps):
         yield number == 0, step
 
 
-def headline(summary: dict[str, Any]) -> str:
-    if summary["passed"]:
+def headline(ended: Summary | Outcome) -> str:
+    if ended.passed:
         return "PASSED"
-    return f"{_HEADLINES.get(summary['verdict'], 'NOT PASSED')} (exit code {summary['exitCode']})"
+    return f"{_HEADLINES.get(ended.verdict, 'NOT PASSED')} (exit code {ended.exit_code})"
 
 
-def check_lines(checks: Sequence[dict[str, Any]]) -> list[str]:
+def check_lines(checks: Sequence[JudgedCheck]) -> list[str]:
     """Whether the load came, where the machine was strained, and which checks were not judged."""
     if not checks:
         return []
-    load = [check for check in checks if check.get("about") == "load" and check["verdict"] in ("over", "unmeasured")]
-    lines = [f"  ! load: {check['reason']}" for check in load] or ["  ✓ the load came"]
+    load = [check for check in checks if check.about == "load" and check.verdict in ("over", "unmeasured")]
+    lines = [f"  ! load: {check.reason}" for check in load] or ["  ✓ the load came"]
     for check in checks:
         if check in load:
             continue
-        if check["verdict"] == "over":
-            lines.append(f"  · strained: {check['reason']}")
-        elif check["verdict"] in ("unmeasured", "skipped"):
-            lines.append(f"  - harness: {check['title']} is not judged: {check['reason']}")
+        if check.verdict == "over":
+            lines.append(f"  · strained: {check.reason}")
+        elif check.verdict in ("unmeasured", "skipped"):
+            lines.append(f"  - harness: {check.title} is not judged: {check.reason}")
     return fitted(lines)
 
 
-def gate_lines(gates: Sequence[dict[str, Any]]) -> list[str]:
+def gate_lines(gates: Sequence[JudgedGate]) -> list[str]:
     """One aligned line for each judged gate."""
-    width = max((len(gate["title"]) for gate in gates), default=0)
+    width = max((len(gate.title) for gate in gates), default=0)
     return [line for gate in gates for line in _gate_lines(gate, width)]
 
 
-def _gate_lines(gate: dict[str, Any], width: int) -> list[str]:
-    value = f"{gate['value']:.4g}" if "value" in gate else "–"
-    bound = f"{'≥' if gate['least'] else '≤'} {gate['bound']:g} {gate.get('unit', '')}".rstrip()
+def _gate_lines(gate: JudgedGate, width: int) -> list[str]:
+    value = "–" if gate.value is None else f"{gate.value:.4g}"
+    bound = f"{'≥' if gate.least else '≤'} {gate.bound:g} {gate.unit}".rstrip()
     seen = _observations(gate)
-    note = "" if gate["verdict"] == "pass" else f"{gate['verdict']}: {gate['reason']}"
-    figures = f"  {_MARKS[gate['verdict']]} {gate['title']:<{width}}  {value:>9}  "
+    note = "" if gate.verdict == "pass" else f"{gate.verdict}: {gate.reason}"
+    figures = f"  {_MARKS[gate.verdict]} {gate.title:<{width}}  {value:>9}  "
     aligned = f"{figures}{bound:<15} {seen:<9} {note}".rstrip()
     # A note that has no room in its column moves up to the figures, or stands below them.
     close = " ".join(filter(None, [f"{figures}{bound}", seen, note]))
@@ -135,9 +142,9 @@ def _gate_lines(gate: dict[str, Any], width: int) -> list[str]:
     return [f"{figures}{bound:<15} {seen}".rstrip(), *fitted([f"      {note}"])]
 
 
-def _observations(gate: dict[str, Any]) -> str:
+def _observations(gate: JudgedGate) -> str:
     """How much stands behind a value; a p99 of few observations is just their maximum."""
-    if "observations" not in gate:
+    count = gate.observations
+    if count is None:
         return ""
-    count = gate["observations"]
-    return f"max of {count}" if gate["key"].endswith("P99Seconds") and count < _ENOUGH_FOR_P99 else f"n={count}"
+    return f"max of {count}" if gate.key.endswith("P99Seconds") and count < _ENOUGH_FOR_P99 else f"n={count}"

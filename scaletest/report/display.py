@@ -2,9 +2,11 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TextIO
+from typing import Protocol, TextIO
 
+from scaletest.judge.summary import Summary
 from scaletest.model.plan import Plan
 from scaletest.report.console import Console, verdict_lines
 from scaletest.report.plan import plan_document
@@ -27,7 +29,7 @@ class Display(Protocol):
         """While it goes on."""
         ...
 
-    def verdict(self, summary: dict[str, Any], output: str) -> None:
+    def verdict(self, summary: Summary, output: str) -> None:
         """At its end; `output` is where the evidence is."""
         ...
 
@@ -51,7 +53,7 @@ class PlainView:
         for line in [f"run         {run_id}", ""]:
             self.line(line)
 
-    def verdict(self, summary: dict[str, Any], output: str) -> None:
+    def verdict(self, summary: Summary, output: str) -> None:
         for line in verdict_lines(summary, output):
             self.line(line)
 
@@ -73,13 +75,13 @@ class JsonView:
     def show(self, event: Event) -> None:
         self._say(record_of(event))
 
-    def verdict(self, summary: dict[str, Any], output: str) -> None:
-        self._say({"phase": "verdict", "results": output, "summary": summary})
+    def verdict(self, summary: Summary, output: str) -> None:
+        self._say({"phase": "verdict", "results": output, "summary": summary.document()})
 
     def line(self, text: str) -> None:
         """What is meant for people only is left out."""
 
-    def _say(self, document: dict[str, Any]) -> None:
+    def _say(self, document: Mapping[str, object]) -> None:
         self._console.line(json.dumps(document, default=str))
 
 

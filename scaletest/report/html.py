@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
 
+from scaletest.judge.summary import Summary
 from scaletest.model.counting import counted, noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.report.charts import gate_curve, phase_strip
 from scaletest.report.console import headline, is_quiet, price
 from scaletest.report.margins import margin_of, percent
 from scaletest.report.style import STYLE
+from scaletest.run.journal import DiaryLine
 
 _MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "–"}
 _CHECK_MARKS = {"ok": "✓", "over": "✗", "unmeasured": "?", "skipped": "–"}
@@ -18,9 +19,9 @@ _CHECK_MARKS = {"ok": "✓", "over": "✗", "unmeasured": "?", "skipped": "–"}
 _MOST_EVENTS = 400
 
 
-def report_html(summary: dict[str, Any], events: Sequence[dict[str, Any]], plan: Sequence[str]) -> str:
+def report_html(summary: Summary, events: Sequence[DiaryLine], plan: Sequence[str]) -> str:
     """The page: verdict first, then gates, then what lies behind them."""
-    title = f"{summary['runId']}: {headline(summary)}"
+    title = f"{summary.run_id}: {headline(summary)}"
     parts = [
         *_head(summary),
         *_gates(summary),
@@ -40,26 +41,26 @@ def report_html(summary: dict[str, Any], events: Sequence[dict[str, Any]], plan:
     )
 
 
-def _head(summary: dict[str, Any]) -> Iterator[str]:
-    scale = summary["scale"]
-    judged = [gate for gate in summary["gates"] if gate["verdict"] != "skipped"]
-    passed = sum(gate["verdict"] == "pass" for gate in judged)
+def _head(summary: Summary) -> Iterator[str]:
+    scale = summary.scale
+    judged = [gate for gate in summary.gates if gate.verdict != "skipped"]
+    passed = sum(gate.verdict == "pass" for gate in judged)
     yield (
-        f'<header class="{escape(summary["verdict"])}"><p class="verdict">{escape(headline(summary))}</p>'
-        f"<h1>{escape(summary['profile'])} on {escape(summary['substrate'])}</h1>"
-        f'<p class="dim">{escape(summary["runId"])}</p></header>'
+        f'<header class="{escape(summary.verdict)}"><p class="verdict">{escape(headline(summary))}</p>'
+        f"<h1>{escape(summary.profile)} on {escape(summary.substrate)}</h1>"
+        f'<p class="dim">{escape(summary.run_id)}</p></header>'
     )
-    if summary["failures"]:
-        reasons = "".join(f"<li>{escape(failure['reason'])}</li>" for failure in summary["failures"])
+    if summary.failures:
+        reasons = "".join(f"<li>{escape(failure.reason)}</li>" for failure in summary.failures)
         yield f'<ul class="reasons">{reasons}</ul>'
     tiles = {
         "gates passed": f"{passed} of {len(judged)}",
-        noun(scale["totalPods"], "Pod"): f"{scale['totalPods']:,}",
-        noun(scale["kwokClusters"], "cluster"): f"{scale['kwokClusters']:,}",
-        f"{noun(scale['machinesDemanded'], 'machine')} needed": f"{scale['machinesDemanded']:,}",
-        noun(scale["shards"], "shard"): f"{scale['shards']:,}",
-        "start to steady": _seconds(sum(summary["seconds"].get(step, 0.0) for step in ("host", "install", "settle"))),
-        "soak": _seconds(summary["seconds"].get("soak", 0.0)),
+        noun(scale.total_pods, "Pod"): f"{scale.total_pods:,}",
+        noun(scale.kwok_clusters, "cluster"): f"{scale.kwok_clusters:,}",
+        f"{noun(scale.machines_demanded, 'machine')} needed": f"{scale.machines_demanded:,}",
+        noun(scale.shards, "shard"): f"{scale.shards:,}",
+        "start to steady": _seconds(sum(summary.seconds.get(step, 0.0) for step in ("host", "install", "settle"))),
+        "soak": _seconds(summary.seconds.get("soak", 0.0)),
         "cost": price(summary),
     }
     yield _tiles(tiles)
@@ -70,49 +71,47 @@ def _tiles(tiles: dict[str, str]) -> str:
     return f'<section class="tiles">{cells}</section>'
 
 
-def _gates(summary: dict[str, Any]) -> Iterator[str]:
-    if not summary["gates"]:
+def _gates(summary: Summary) -> Iterator[str]:
+    if not summary.gates:
         return
     yield "<h2>Gates</h2><table><thead><tr><th></th><th>gate</th><th>value</th><th>bar</th><th>margin</th>"
     yield "<th>observations</th><th>through the soak</th></tr></thead><tbody>"
-    for gate in summary["gates"]:
+    for gate in summary.gates:
         points = [
-            (sample["seconds"], sample["gates"][gate["key"]])
-            for sample in summary["gateSamples"]
-            if gate["key"] in sample["gates"]
+            (sample.seconds, sample.gates[gate.key]) for sample in summary.gate_samples if gate.key in sample.gates
         ]
-        value = gate.get("value")
-        margin = None if value is None else margin_of(value, gate["bound"], gate["least"])
-        note = "" if gate["verdict"] == "pass" else f'<br><span class="note">{escape(gate["reason"])}</span>'
+        value = gate.value
+        margin = None if value is None else margin_of(value, gate.bound, gate.least)
+        note = "" if gate.verdict == "pass" else f'<br><span class="note">{escape(gate.reason)}</span>'
         yield (
-            f'<tr class="{gate["verdict"]}"><td class="mark">{_MARKS[gate["verdict"]]}</td>'
-            f'<td title="{escape(gate["query"])}">{escape(gate["title"])}{note}</td>'
-            f"<td>{_number(value)}</td><td>{'≥' if gate['least'] else '≤'} {_number(gate['bound'])} "
-            f"{escape(gate.get('unit', ''))}</td>"
-            f"<td>{percent(margin)}</td><td>{gate.get('observations', '')}</td>"
-            f"<td>{gate_curve(points, gate['bound'], gate['least'], gate['title'])}</td></tr>"
+            f'<tr class="{gate.verdict}"><td class="mark">{_MARKS[gate.verdict]}</td>'
+            f'<td title="{escape(gate.query)}">{escape(gate.title)}{note}</td>'
+            f"<td>{_number(value)}</td><td>{'≥' if gate.least else '≤'} {_number(gate.bound)} "
+            f"{escape(gate.unit)}</td>"
+            f"<td>{percent(margin)}</td><td>{'' if gate.observations is None else gate.observations}</td>"
+            f"<td>{gate_curve(points, gate.bound, gate.least, gate.title)}</td></tr>"
         )
     yield "</tbody></table>"
     yield '<p class="dim">The dashed line is the bar. Hover over a gate for its query.</p>'
 
 
-def _self_check(summary: dict[str, Any]) -> Iterator[str]:
-    if not summary["selfCheck"]:
+def _self_check(summary: Summary) -> Iterator[str]:
+    if not summary.self_check:
         return
     yield "<h2>Did the load come, and was the machine strained?</h2><table><tbody>"
-    for check in summary["selfCheck"]:
+    for check in summary.self_check:
         yield (
-            f'<tr class="{check["verdict"]}"><td class="mark">{_CHECK_MARKS[check["verdict"]]}</td>'
-            f"<td>{escape(check['title'])}</td><td>{_number(check.get('value'))}</td>"
-            f"<td>{'≥' if check.get('least') else '≤'} {_number(check['limit'])} {escape(check.get('unit', ''))}</td>"
-            f"<td>{escape(check['reason'])}</td></tr>"
+            f'<tr class="{check.verdict}"><td class="mark">{_CHECK_MARKS[check.verdict]}</td>'
+            f"<td>{escape(check.title)}</td><td>{_number(check.value)}</td>"
+            f"<td>{'≥' if check.least else '≤'} {_number(check.limit)} {escape(check.unit)}</td>"
+            f"<td>{escape(check.reason)}</td></tr>"
         )
     yield "</tbody></table>"
 
 
-def _timeline(summary: dict[str, Any], events: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _timeline(summary: Summary, events: Sequence[DiaryLine]) -> Iterator[str]:
     yield "<h2>Timeline</h2>"
-    yield phase_strip(summary["seconds"])
+    yield phase_strip(summary.seconds)
     shown = [event for event in events if not is_quiet(event["phase"])]
     every = max(1, -(-len(shown) // _MOST_EVENTS))
     yield f"<details><summary>{counted(len(shown), 'event')}</summary><table class='events'><tbody>"
@@ -125,28 +124,28 @@ def _timeline(summary: dict[str, Any], events: Sequence[dict[str, Any]]) -> Iter
     yield "</tbody></table></details>"
 
 
-def _hops(summary: dict[str, Any]) -> Iterator[str]:
-    if not summary["hops"]:
+def _hops(summary: Summary) -> Iterator[str]:
+    if not summary.hops:
         return
     yield "<h2>One Pod's way</h2><table><tbody>"
-    for hop in summary["hops"]:
-        verdict, mark = ("pass", "✓") if hop["passed"] else ("fail", "✗")
+    for hop in summary.hops:
+        verdict, mark = ("pass", "✓") if hop.passed else ("fail", "✗")
         yield (
-            f'<tr class="{verdict}"><td class="mark">{mark}</td><td>{hop["row"]}</td>'
-            f"<td>{escape(hop['name'])}</td><td>{escape(hop['actor'])}</td><td>{_number(hop['passed'])}</td></tr>"
+            f'<tr class="{verdict}"><td class="mark">{mark}</td><td>{hop.row}</td>'
+            f"<td>{escape(hop.name)}</td><td>{escape(hop.actor)}</td><td>{_number(hop.passed)}</td></tr>"
         )
     yield "</tbody></table>"
 
 
-def _plan(summary: dict[str, Any], plan: Iterable[str]) -> Iterator[str]:
+def _plan(summary: Summary, plan: Iterable[str]) -> Iterator[str]:
     yield f"<h2>Plan</h2><pre>{escape(chr(10).join(plan))}</pre>"
-    hosts, hours = counted(summary["scale"]["hosts"], "host"), summary["cost"]["hours"]
+    hosts, hours = counted(summary.scale.hosts, "host"), summary.cost.hours
     yield f"<p>Cost: {escape(price(summary))}, for {hosts} and {hours:g} h of soak.</p>"
 
 
-def _figures(summary: dict[str, Any]) -> Iterator[str]:
+def _figures(summary: Summary) -> Iterator[str]:
     yield "<h2>Every figure</h2><details><summary>for the record; −1 was not measured</summary><table><tbody>"
-    for name, value in sorted(summary["metrics"].items()):
+    for name, value in sorted(summary.metrics.items()):
         yield f"<tr><td>{escape(name)}</td><td>{_number(value)}</td></tr>"
     yield "</tbody></table></details>"
 

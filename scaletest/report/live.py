@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console as RichConsole
 from rich.console import Group
@@ -16,12 +16,14 @@ from rich.text import Text
 
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.listing import plain_gates, reclaim_gate
+from scaletest.judge.summary import Summary
 from scaletest.model.counting import noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.console import Console, is_quiet, verdict_lines
 from scaletest.report.margins import margin_of, percent
 from scaletest.run.journal import Event
+from scaletest.run.steps.overview import FleetFigures
 
 _REDRAWS_PER_SECOND = 2
 _STEPS = ("host", "install", "settle", "soak", "evidence", "teardown")
@@ -61,7 +63,7 @@ class LiveView:
     def show(self, event: Event) -> None:
         self._state.hear(event, time.monotonic())
 
-    def verdict(self, summary: dict[str, Any], output: str) -> None:
+    def verdict(self, summary: Summary, output: str) -> None:
         for line in [*verdict_lines(summary, output), *(f"hint       {hint}" for hint in self._state.hints)]:
             self._plain.line(line)
 
@@ -85,7 +87,7 @@ class Heard:
         # They outlive the view, which is erased at the end.
         self.hints: list[str] = []
         self.messages: deque[str] = deque(maxlen=40)
-        self.fleet: dict[str, Any] = {}
+        self.fleet: FleetFigures = {}
         self.gates: dict[str, float | None] = {}
         self.soak_began: float | None = None
         self._elapsed = 0.0
@@ -161,7 +163,7 @@ def _head(heard: Heard, now: float) -> Iterator[Text]:
 
 def _fleet(heard: Heard) -> Iterator[Text]:
     plan, fleet = heard.plan, heard.fleet
-    active: dict[str, float] = fleet.get("active", {})
+    active = fleet.get("active", {})
     target = plan.geometry.pods_per_cluster
     fills = sorted((min(1.0, alive / target), pod, alive) for pod, alive in active.items())
     for share, pod, alive in fills[:_MOST_CLUSTERS]:

@@ -2,19 +2,133 @@
 
 from collections.abc import Sequence
 from textwrap import indent
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from scaletest.errors import UsageError
-from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.gate import Gate, Unit
 from scaletest.judge.gates.listing import all_gates
 from scaletest.model.counting import counted
 from scaletest.model.demand.sizing import SeedSizes
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.footprint import GIB
-from scaletest.model.plan import Plan
+from scaletest.model.json_types import Json
+from scaletest.model.plan import Cause, Plan
 from scaletest.report.fitting import fitted
 from scaletest.run.steps.guard import DEFAULT_CAPS, Caps, needed_flags
 from scaletest.run.steps.preflight import parts_not_built, refusals_of_run, warnings_of
+
+
+class HostDocument(TypedDict):
+    """One host."""
+
+    vCPU: float
+    memoryGiB: float
+
+
+class FormulaDocument(TypedDict):
+    """What the formula predicts; `Floored` is what gang floors make of it."""
+
+    effectiveMachines: int
+    configuredPerCluster: int
+    configuredPerClusterFloored: int
+    idlePerShard: int
+    idlePerShardFloored: int
+    speculativePerShard: int
+    speculativePerShardFloored: int
+    spotPerShard: int
+
+
+class RampDocument(TypedDict):
+    """Whether the clusters bind as fast as the ramp asks."""
+
+    demandPodsPerSec: float
+    supplyPodsPerSec: float
+    feasible: bool
+
+
+class MemoryDocument(TypedDict):
+    """What each part is predicted to take."""
+
+    kwokPodBytes: int
+    shardBytes: int
+    hostBytes: int
+
+
+class PhaseDocument(TypedDict):
+    """A step of the run by the clock."""
+
+    name: str
+    # None: it depends on machines that were never measured.
+    predictedSeconds: float | None
+    budgetSeconds: float
+
+
+class CapsDocument(TypedDict):
+    """What the run may take at most."""
+
+    maxDurationSeconds: float
+    maxCostUsd: float
+
+
+class GateDocument(TypedDict):
+    """A bar, before the run."""
+
+    key: str
+    title: str
+    unit: Unit
+    bound: float
+    least: bool
+    # What is counted, and how often it will happen, where the gate counts.
+    observes: NotRequired[Cause]
+    expectedObservations: NotRequired[int]
+
+
+class ArchetypeDocument(TypedDict):
+    """What was drawn of an archetype."""
+
+    name: str
+    pods: int
+    machines: int
+
+
+class PlanDocument(TypedDict):
+    """plan.json, without the inputs."""
+
+    profile: str
+    substrate: str
+    kwokClusters: int
+    podsPerCluster: int
+    totalPods: int
+    hosts: int
+    host: HostDocument
+    shards: int
+    coordinators: int
+    machines: int
+    machinesDemanded: int
+    needs: int
+    # By tier.
+    seeded: dict[str, int]
+    formula: FormulaDocument
+    ramp: RampDocument
+    memory: MemoryDocument
+    leaseWritesPerSec: float
+    seed: int
+    soakSeconds: float
+    rampBudgetSeconds: float
+    windowSeconds: int
+    phases: list[PhaseDocument]
+    soakUsd: float
+    runUsd: float
+    worstUsd: float
+    caps: CapsDocument
+    neededFlags: list[str]
+    gates: list[GateDocument]
+    archetypes: list[ArchetypeDocument]
+    warnings: list[str]
+    refusals: list[str]
+    notBuilt: list[str]
+    # The Helm values.
+    values: dict[str, Json]
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -100,7 +214,7 @@ def _archetype_lines(plan: Plan) -> list[str]:
 
 def plan_document(
     plan: Plan, caps: Caps = DEFAULT_CAPS, run_id: str = "", refusals: Sequence[UsageError] | None = None
-) -> dict[str, Any]:
+) -> PlanDocument:
     """The plan as JSON, for plan.json and `--output json`. `refusals` as in `full_plan_lines`."""
     against = refusals_of_run(plan, caps) if refusals is None else refusals
     geometry, footprint, sizes = plan.geometry, plan.footprint, plan.sizes
@@ -168,8 +282,8 @@ def plan_document(
     }
 
 
-def _gate_document(gate: Gate, plan: Plan) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _gate_document(gate: Gate, plan: Plan) -> GateDocument:
+    document: GateDocument = {
         "key": gate.key,
         "title": gate.title,
         "unit": gate.unit,
@@ -177,7 +291,8 @@ def _gate_document(gate: Gate, plan: Plan) -> dict[str, Any]:
         "least": gate.least,
     }
     if gate.cause:
-        document |= {"observes": gate.cause, "expectedObservations": plan.expected[gate.cause]}
+        document["observes"] = gate.cause
+        document["expectedObservations"] = plan.expected[gate.cause]
     return document
 
 

@@ -1,10 +1,11 @@
 """The prediction of a simulation, for people and for machines."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import TypedDict
 
 from scaletest.model.counting import counted
 from scaletest.model.documents.durations import format_duration
+from scaletest.model.json_types import Json
 from scaletest.model.plan import Plan
 from scaletest.report.console import gate_lines
 from scaletest.run.offline.simulate import Activity, Prediction
@@ -18,7 +19,7 @@ def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) ->
         f"{counted(plan.geometry.kwok_clusters, 'cluster')}, {counted(plan.pods, 'Pod')}, "
         f"{counted(plan.demand.total_machines, 'machine')} needed (simulated in {wall_seconds:.1f} s)",
         "",
-        *gate_lines([gate.document() for gate in prediction.gates]),
+        *gate_lines(prediction.gates),
         "",
         "PREDICTED TO PASS what a simulation can judge" if prediction.passes else "PREDICTED NOT TO PASS",
         "",
@@ -36,7 +37,32 @@ def prediction_lines(plan: Plan, prediction: Prediction, wall_seconds: float) ->
     return lines
 
 
-def prediction_document(plan: Plan, prediction: Prediction, wall_seconds: float) -> dict[str, Any]:
+class PredictionDocument(TypedDict):
+    """What `simulate -o json` says."""
+
+    profile: str
+    substrate: str
+    seed: int
+    passes: bool
+    steadyAfterSeconds: float
+    # How often each action was decided, by its name.
+    settle: dict[str, int]
+    soakSeconds: float
+    soak: dict[str, int]
+    machinesLost: int
+    reclaimsCountedFromSeconds: float | None
+    shortfallsMost: int
+    pods: int
+    podsBound: int
+    cycles: int
+    # By state.
+    machines: dict[str, int]
+    gates: list[dict[str, Json]]
+    notJudged: list[str]
+    wallSeconds: float
+
+
+def prediction_document(plan: Plan, prediction: Prediction, wall_seconds: float) -> PredictionDocument:
     return {
         "profile": plan.profile_name,
         "substrate": plan.substrate_name,

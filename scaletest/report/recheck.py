@@ -2,32 +2,53 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from scaletest.judge.gates.figures import PODS_BOUND
+from scaletest.judge.outcome import Conclusion
+from scaletest.model.json_types import Json
 from scaletest.report.console import check_lines, gate_lines, headline
 from scaletest.run.offline.recheck import Recheck
 
 
 def recheck_lines(judged: Recheck) -> list[str]:
     """Gates first, then what changed."""
-    document = recheck_document(judged)
     changes = [f"  {change}" for change in judged.changes] or ["  nothing"]
     return [
         f"{judged.summary.run_id}, judged by today's gates",
         "",
-        *gate_lines(document["gates"]),
-        *check_lines(document["selfCheck"]),
+        *gate_lines(judged.judgement.gates),
+        *check_lines(judged.judgement.checks),
         "",
-        headline(document),
-        *(f"  {failure['reason']}" for failure in document["failures"]),
+        headline(judged.outcome),
+        *(f"  {sentence}" for _, sentence in judged.outcome.failures),
         "",
         f"changed since the run ended {judged.summary.verdict}",
         *changes,
     ]
 
 
-def recheck_document(judged: Recheck) -> dict[str, Any]:
+class FailureDocument(TypedDict):
+    """A reason not to pass."""
+
+    exitCode: int
+    reason: str
+
+
+class RecheckDocument(TypedDict):
+    """What `check -o json` says."""
+
+    runId: str
+    gates: list[dict[str, Json]]
+    selfCheck: list[dict[str, Json]]
+    verdict: Conclusion
+    passed: bool
+    exitCode: int
+    failures: list[FailureDocument]
+    changes: list[str]
+
+
+def recheck_document(judged: Recheck) -> RecheckDocument:
     outcome = judged.outcome
     return {
         "runId": judged.summary.run_id,

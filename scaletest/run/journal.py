@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,20 @@ class Event:
     phase: str
     message: str
     fields: dict[str, Any] = field(default_factory=dict)
+
+
+class DiaryLine(TypedDict):
+    """What every line of events.jsonl has; an event's own fields stand beside it."""
+
+    # When, in unix seconds.
+    time: float
+    # Since the run began, in seconds.
+    elapsed: float
+    phase: str
+    message: str
+    # Of the event that says that the target is up.
+    address: NotRequired[str]
+    kubeconfig: NotRequired[str]
 
 
 def record_of(event: Event) -> dict[str, Any]:

@@ -7,11 +7,12 @@ Whatever happens on the way (a failure, the cap, Ctrl-C), the evidence is kept f
 import asyncio
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from scaletest.errors import (
     CapReached,
@@ -33,14 +34,16 @@ from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.attribution import attribute
 from scaletest.judge.readings.readings import read_informational
 from scaletest.judge.selfcheck.strain import ScrapeIntervals
+from scaletest.judge.summary import Summary
 from scaletest.model.counting import counted, noun
 from scaletest.model.documents.durations import format_duration
+from scaletest.model.json_types import Json
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, PROVIDER_POD, PROVIDER_PORT, SNAPSHOTS_PORT
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
 from scaletest.run.fleet.stage import Stage, StageOptions
 from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
-from scaletest.run.journal import Journal
+from scaletest.run.journal import DiaryLine, Journal
 from scaletest.run.steps.evidence import (
     LEDGER,
     SNAPSHOT,
@@ -63,11 +66,11 @@ _STORING_SECONDS = 1
 class Pages(Protocol):
     """What a run shows to people and to CI systems. The run says when; how it looks is decided elsewhere (`report`)."""
 
-    def values(self, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+    def values(self, plan: Plan, values: dict[str, Json]) -> dict[str, Json]:
         """The Helm values, with the dashboard of this plan in them."""
         ...
 
-    def plan(self, plan: Plan, caps: Caps, run_id: str) -> dict[str, Any]:
+    def plan(self, plan: Plan, caps: Caps, run_id: str) -> Mapping[str, object]:
         """plan.json."""
         ...
 
@@ -75,7 +78,7 @@ class Pages(Protocol):
         """How to open the dashboard of an installed run."""
         ...
 
-    def of_summary(self, plan: Plan, summary: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, str]:
+    def of_summary(self, plan: Plan, summary: Summary, events: list[DiaryLine]) -> dict[str, str]:
         """File name → text."""
         ...
 
@@ -142,7 +145,7 @@ class Run:
     async def _steps(self) -> Soaked:
         stage, output, facts = self._stage, self._options.output, self._facts
         document = self._options.pages.plan(self._plan, self._options.caps, facts.run_id)
-        write_json(output / "plan.json", document | {"inputs": inputs_document(self._plan)})
+        write_json(output / "plan.json", {**document, "inputs": inputs_document(self._plan)})
         write_values(output / "rendered-values.yaml", stage.values)
 
         with facts.timing("host"):
@@ -311,9 +314,9 @@ class Run:
         self._journal.say("failed", sentence, hint="traceback.txt in the results has the details")
 
     @property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Summary:
         """summary.json, whether or not it could be written."""
-        return summarise(self._facts, self._outcome).document()
+        return summarise(self._facts, self._outcome)
 
     def _write_summary(self) -> None:
         """What cannot be written keeps nothing else from happening."""
@@ -321,7 +324,7 @@ class Run:
         if self._journal.problem and (ExitCode.UNMEASURED, self._journal.problem) not in self._outcome.failures:
             self._outcome.add(ExitCode.UNMEASURED, self._journal.problem)
         try:
-            write_json(output / "summary.json", self.summary)
+            write_json(output / "summary.json", self.summary.document())
         except OSError as error:
             sentence = f"the summary could not be written: {error.strerror}"
             if (ExitCode.UNMEASURED, sentence) not in self._outcome.failures:

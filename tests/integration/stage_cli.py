@@ -13,6 +13,7 @@ from typing import Any
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, command_of, hosts_of_processes, marked
 from scaletest.host.registry import DAEMON
+from scaletest.run.journal import DiaryLine
 from scaletest.run.steps.evidence import read_events
 from tests.patience import eventually
 
@@ -135,7 +136,7 @@ class Runner:
         self.results = self.home / f"results-{len(self._commands)}"
         return str(self.results)
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[DiaryLine]:
         """The diary of the last `up` or run."""
         return read_events(self.results / "events.jsonl")
 

@@ -1,11 +1,12 @@
 """A gate: one bar, how it is measured, and whether a component or a strained machine is to blame beyond it."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from scaletest.judge.gates.measures import Measure, Source
 from scaletest.judge.gates.windows import WindowKind
 from scaletest.model.counting import counted
+from scaletest.model.json_types import Json
 from scaletest.model.plan import Cause
 
 Verdict = Literal["pass", "fail", "no-data", "saturated", "skipped"]
@@ -120,8 +121,8 @@ class GateRecord:
     strainable: bool
     at: tuple[float, float] | None = None
 
-    def document(self) -> dict[str, Any]:
-        """For the diary."""
+    def document(self) -> dict[str, Json]:
+        """For the diary: the fields above, without those that have no value."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 

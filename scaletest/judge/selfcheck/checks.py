@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from scaletest.model.documents.substrate import SelfCheck
+from scaletest.model.json_types import Json
 
 CheckVerdict = Literal["ok", "over", "unmeasured", "skipped"]
 # `load`: beyond the limit the verdict is void. `strain`: it explains what strain can cause, and nothing else.
@@ -47,7 +48,8 @@ class CheckRecord:
     # The worst that was measured; None if nothing was.
     value: float | None = None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Json]:
+        """For the diary: the fields above, without those that have no value."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 

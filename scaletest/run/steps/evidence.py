@@ -8,7 +8,7 @@ import ssl
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 from scaletest.errors import LedgerFailed, PrometheusUnreachable, ScaletestError, SnapshotFailed
 from scaletest.judge.prometheus import SERVER_NAME, Prometheus
 from scaletest.model.counting import counted
-from scaletest.run.journal import Journal
+from scaletest.run.journal import DiaryLine, Journal
 from scaletest.run.target.kube_api import KubeApi
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
@@ -30,7 +30,7 @@ _DOWNLOAD_SECONDS = 240
 _READ_BYTES = 1 << 20
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: Mapping[str, object]) -> None:
     """Write whole or not at all."""
     with _whole(path) as partial:
         partial.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n")
@@ -52,7 +52,7 @@ def write_values(path: Path, values: dict[str, Any]) -> None:
     path.write_text(yaml.safe_dump(values, sort_keys=True))
 
 
-def read_events(path: Path) -> list[dict[str, Any]]:
+def read_events(path: Path) -> list[DiaryLine]:
     """The diary so far; a line that was cut off by a full disk is left out."""
     events = []
     text = path.read_text(errors="replace") if path.is_file() else ""  # a device might never end

@@ -1,7 +1,6 @@
 """Waits for the steady state of BF-0045; gives up at the budget, at a plateau, or at the profile's checkpoint."""
 
 import asyncio
-from typing import Any
 
 from scaletest.errors import KubeApiError, NotSteady, PrometheusUnreachable
 from scaletest.judge.gates.listing import gates_for
@@ -11,7 +10,7 @@ from scaletest.judge.readings.attribution import attribute
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.journal import Journal
-from scaletest.run.steps.overview import look_at_fleet
+from scaletest.run.steps.overview import FleetFigures, look_at_fleet
 from scaletest.run.steps.steadiness import POLL_SECONDS, QUERIES, QUIET_POLLS, Poll, Steadiness
 from scaletest.run.target.kube_api import KubeApi
 
@@ -95,13 +94,13 @@ class Settle:
             return Poll(ready)
         return Poll(ready, **dict(zip(QUERIES, values, strict=True)))
 
-    async def _fleet(self) -> dict[str, Any]:
+    async def _fleet(self) -> FleetFigures:
         try:
             return await look_at_fleet(self._prometheus)
         except PrometheusUnreachable:
             return {}
 
-    def _say(self, poll: Poll, state: Steadiness, fleet: dict[str, Any]) -> None:
+    def _say(self, poll: Poll, state: Steadiness, fleet: FleetFigures) -> None:
         """A line for BF-0045's conditions, and one for each of the harness's own that does not hold."""
         known = {name: value for name, value in vars(poll).items() if value is not None}
         self._journal.say("settle", self._line(poll, state), fleet=fleet, **known)

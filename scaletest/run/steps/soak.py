@@ -3,7 +3,6 @@
 import asyncio
 import time
 from dataclasses import replace
-from typing import Any
 
 from scaletest.errors import PrometheusUnreachable, ScaletestError
 from scaletest.judge.facts import SoakSample
@@ -26,7 +25,7 @@ from scaletest.model.counting import noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.journal import Journal
-from scaletest.run.steps.overview import look_at_fleet
+from scaletest.run.steps.overview import FleetFigures, look_at_fleet
 from scaletest.run.steps.restarts import endings, restarts_reading
 from scaletest.run.target.kube_api import KubeApi, Life
 
@@ -145,9 +144,9 @@ class Soak:
         )
 
 
-def soak_figures(fleet: dict[str, Any], target: int) -> str:
+def soak_figures(fleet: FleetFigures, target: int) -> str:
     """How the fleet stands, in a line."""
-    lost, bound, short = (fleet[name] or 0 for name in ("lost", "bound", "shortfalls"))
+    lost, bound, short = (figure or 0 for figure in (fleet["lost"], fleet["bound"], fleet["shortfalls"]))
     return (
         f"{lost:g} {noun(lost, 'machine')} lost · {bound:g} {noun(bound, 'Pod')} bound (target {target}) · "
         f"{short:g} {noun(short, 'shortfall')}"

@@ -81,7 +81,7 @@ def test_the_final_table_fits_whatever_went_wrong() -> None:
             (ExitCode.LEFTOVERS, f"left behind: {why}"),
         ]
     )
-    lines = verdict_lines(summarise(facts, outcome).document(), "results/20261118-094502-smoke-df3c")
+    lines = verdict_lines(summarise(facts, outcome), "results/20261118-094502-smoke-df3c")
     assert not too_long(lines)
     assert any("scaletest-runner replay results/20261118-094502-smoke-df3c" in line for line in lines)
 

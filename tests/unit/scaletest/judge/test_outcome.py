@@ -1,6 +1,7 @@
 """One exit code out of many failures, in the order of ADR-19; summary.json lists them all."""
 
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,7 +54,7 @@ def test_the_summary_lists_every_failure_and_uses_the_runbooks_keys() -> None:
     outcome = Outcome()
     outcome.add(ExitCode.GATE_FAILED, "shardShortfalls: 3 > 0")
     outcome.add(ExitCode.LEFTOVERS, "left behind: a process")
-    summary = summarise(RunFacts(smoke_plan(), "20261116-120000-smoke"), outcome).document()
+    summary: dict[str, Any] = summarise(RunFacts(smoke_plan(), "20261116-120000-smoke"), outcome).document()
     assert summary["exitCode"] == 1
     assert [failure["exitCode"] for failure in summary["failures"]] == [1, 7]
     assert summary["scale"]["kwokClusters"] == 2

@@ -1,6 +1,7 @@
 """From profile and substrate to a plan: demand, seeded machines, observations, values."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -256,7 +257,8 @@ def test_a_plan_that_is_refused_still_says_which_flags_its_run_would_need() -> N
 def test_the_plans_json_has_what_scripts_look_for_at_its_top() -> None:
     document = plan_document(smoke_plan())
     assert {"kwokClusters", "hosts", "shards", "totalPods", "soakUsd", "runUsd"} <= document.keys()
-    assert document["values"]["kwok"]["clusterCount"] == 2
+    values: dict[str, Any] = document["values"]
+    assert values["kwok"]["clusterCount"] == 2
     assert document["caps"] == {"maxDurationSeconds": 7200, "maxCostUsd": 50}
     assert document["neededFlags"] == []
     assert plan_document(smoke_plan(), Caps(60, 50))["neededFlags"] == ["--max-duration 37m"]

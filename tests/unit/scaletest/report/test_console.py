@@ -16,7 +16,7 @@ def shown(readings: dict[str, Reading], outcome: Outcome, output: Path = Path("r
     facts = RunFacts(smoke_plan(), "run")
     gates = [judge(gate, readings.get(gate.key, Reading(None)), 60, 10) for gate in gates_for(smoke_plan())]
     facts.judgement = Judgement(gates, [])
-    return verdict_lines(summarise(facts, outcome).document(), output)
+    return verdict_lines(summarise(facts, outcome), output)
 
 
 def test_gates_come_first_with_value_bound_and_observations() -> None:
@@ -71,10 +71,8 @@ def test_the_cost_stands_below_the_verdict() -> None:
 
 def test_a_run_that_was_refused_has_cost_nothing_whatever_it_was_estimated_at() -> None:
     facts = RunFacts(shipped_plan("50k", "example-fat-host"), "run")
-    assert any(
-        line.startswith("cost       about $") for line in verdict_lines(summarise(facts, Outcome()).document(), "out")
-    )
-    occupied = summarise(facts, Outcome([(ExitCode.USAGE, "namespace mine is occupied by run run-1")])).document()
+    assert any(line.startswith("cost       about $") for line in verdict_lines(summarise(facts, Outcome()), "out"))
+    occupied = summarise(facts, Outcome([(ExitCode.USAGE, "namespace mine is occupied by run run-1")]))
     refused = verdict_lines(occupied, "out")
     assert "REFUSED (exit code 2)" in refused
     assert "cost       nothing" in refused

@@ -18,9 +18,10 @@ from scaletest.report.live import Heard, LiveView, lines
 from scaletest.report.margins import margin_of, percent
 from scaletest.run.journal import Event
 from scaletest.run.steps.guard import DEFAULT_CAPS
+from scaletest.run.steps.overview import FleetFigures
 from tests.unit.plans import shipped_plan, smoke_plan
 
-FLEET = {
+FLEET: FleetFigures = {
     "active": {"kwok-cluster-0": 40.0, "kwok-cluster-1": 20.0},
     "machines": {"Configured": 65.0, "Idle": 30.0},
     "bound": 60.0,
@@ -111,7 +112,7 @@ def test_hints_are_still_there_when_the_live_view_is_gone() -> None:
     view = LiveView(smoke_plan(), stream)
     view.show(Event(10.0, 61.0, "failed", "not steady", {"hint": "look at the load-driver"}))
     outcome = Outcome([(ExitCode.NOT_STEADY, "not steady")])
-    view.verdict(summarise(RunFacts(smoke_plan(), "run"), outcome).document(), "results/run")
+    view.verdict(summarise(RunFacts(smoke_plan(), "run"), outcome), "results/run")
     assert stream.getvalue().splitlines()[-1] == "hint       look at the load-driver"
 
 
@@ -121,7 +122,7 @@ def test_machines_get_an_object_on_each_line() -> None:
     view.header("run")
     view.show(Event(10.0, 1.0, "soak", "holding", {"soakStart": 10.0}))
     view.line("for people")
-    view.verdict({"passed": True}, "results/run")
+    view.verdict(summarise(RunFacts(smoke_plan(), "run"), Outcome()), "results/run")
     documents = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [document["phase"] for document in documents] == ["plan", "soak", "verdict"]
     assert documents[0]["plan"]["profile"] == "smoke"

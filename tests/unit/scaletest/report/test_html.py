@@ -1,16 +1,19 @@
 """report.html: verdict first, self-contained, and safe whatever a run says."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
+from scaletest.judge.summary import Summary
 from scaletest.report.charts import gate_curve, phase_strip
 from scaletest.report.html import report_html
+from scaletest.run.journal import DiaryLine
 from tests.unit.scaletest.model.test_schema import real_summary
 
-EVENTS = [
+EVENTS: list[DiaryLine] = [
     {"time": 1.0, "elapsed": 0.5, "phase": "host", "message": "up <b>"},
     {"time": 2.0, "elapsed": 1.5, "phase": "gate", "message": "in the table already"},
 ]
@@ -45,7 +48,9 @@ class Outline(HTMLParser):
 
 
 def page_of(**changes: Any) -> Outline:
-    return Outline(report_html({**real_summary(), **changes}, EVENTS, ["profile  smoke & <more>"]))
+    return Outline(
+        report_html(Summary.read(json.dumps({**real_summary(), **changes})), EVENTS, ["profile  smoke & <more>"])
+    )
 
 
 def test_the_verdict_comes_first_and_every_gate_follows() -> None:

@@ -20,7 +20,7 @@ def suite_of(judgement: Judgement, *others: tuple[ExitCode, str]) -> ElementTree
     outcome = judgement.outcome()
     for exit_code, sentence in others:
         outcome.add(exit_code, sentence)
-    return ElementTree.fromstring(junit_xml(summarise(facts, outcome).document()))[0]
+    return ElementTree.fromstring(junit_xml(summarise(facts, outcome)))[0]
 
 
 def counts(suite: ElementTree.Element) -> tuple[str | None, ...]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,7 +127,7 @@ def test_a_summary_that_somebody_has_edited_is_refused_in_a_sentence(edit: dict[
 
 @pytest.mark.parametrize("end", [50.0, 1e308])
 def test_a_soak_that_cannot_be_is_refused(end: float, tmp_path: Path) -> None:
-    document = summary_of(judged()).document()
+    document: dict[str, Any] = summary_of(judged()).document()
     document["windows"] |= {"soakEnd": end}
     write_json(tmp_path / "summary.json", document)
     write_json(tmp_path / "plan.json", {"inputs": inputs_document(smoke_plan())})

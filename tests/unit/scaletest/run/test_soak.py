@@ -8,6 +8,7 @@ import pytest
 
 from scaletest.judge.prometheus import Prometheus, Sample, Series
 from scaletest.run.journal import Journal
+from scaletest.run.steps.overview import FleetFigures
 from scaletest.run.steps.soak import Soak, soak_figures
 from scaletest.run.target.kube_api import KubeApi
 from tests.unit.plans import smoke_plan
@@ -58,7 +59,7 @@ def test_a_soak_that_may_still_pass_goes_on(journal: Journal) -> None:
 
 
 def test_the_fleets_line_counts_one_as_one() -> None:
-    one = {"lost": 1.0, "bound": 1.0, "shortfalls": 1.0}
+    one: FleetFigures = {"lost": 1.0, "bound": 1.0, "shortfalls": 1.0}
     assert soak_figures(one, 80) == "1 machine lost · 1 Pod bound (target 80) · 1 shortfall"
-    none = {"lost": None, "bound": 80.0, "shortfalls": 0.0}
+    none: FleetFigures = {"lost": None, "bound": 80.0, "shortfalls": 0.0}
     assert soak_figures(none, 80) == "0 machines lost · 80 Pods bound (target 80) · 0 shortfalls"
