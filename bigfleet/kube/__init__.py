@@ -12,7 +12,7 @@ from bigfleet.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from bigfleet.kube.informer import Informer, Object, TypedInformer, key_of
+from bigfleet.kube.informer import Informer, Object, TrimmedInformer, TypedInformer, key_of
 from bigfleet.kube.resources import Resource
 from bigfleet.kube.store import Store
 from bigfleet.kube.subset import Metadata, Subset
@@ -34,6 +34,7 @@ __all__ = [
     "Store",
     "Subset",
     "TooManyRequests",
+    "TrimmedInformer",
     "TypedInformer",
     "Unreachable",
     "WorkQueue",

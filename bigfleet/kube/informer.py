@@ -193,3 +193,27 @@ class TypedInformer(Follower[S]):
     def _kept(self, item: S) -> S:
         item.metadata.resource_version = ""
         return item
+
+
+class TrimmedInformer(Follower[T]):
+    """Follows typed subsets and keeps what `trim` makes of each: one small object instead of the parts it came in."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        subset: type[S],
+        trim: Callable[[S], T],
+        **options: Unpack[Options[T]],
+    ) -> None:
+        super().__init__(client, resource, subset, options)
+        self._trim = trim
+
+    def _key(self, item: Subset) -> str:
+        return item.key
+
+    def _version_of(self, item: Subset) -> str:
+        return item.metadata.resource_version
+
+    def _kept(self, item: Any) -> T:
+        return self._trim(item)

@@ -2,8 +2,8 @@
 
 from typing import Literal, NamedTuple
 
-from bigfleet.kube import Object
 from scaletest.cluster.nodes.pods_by_node import PodsByNode
+from scaletest.cluster.nodes.trims import KeptPod
 
 # A Pod that was evicted in time is seen to leave within this time: Nodes and Pods come by different watches. It is
 # shorter than the 30 s after which the Pods of a Node that has gone are ended (ADR-25).
@@ -13,14 +13,14 @@ SETTLED_SECONDS = 5.0
 BOUND_SECONDS = 5.0
 
 
-def leaves(old: Object | None, new: Object | None) -> Literal["evicted", "deleted"] | None:
+def leaves(old: KeptPod | None, new: KeptPod | None) -> Literal["evicted", "deleted"] | None:
     """How a Pod that lived is made to leave by this change; None if it is not.
 
     The apiserver marks a Pod that is evicted before it deletes it.
     """
-    if old is None or not old["lives"] or (new is not None and not new["leaving"]):
+    if old is None or not old.lives or (new is not None and not new.leaving):
         return None
-    return "evicted" if (new or old)["evicted"] else "deleted"
+    return "evicted" if (new or old).evicted else "deleted"
 
 
 class _Departure(NamedTuple):
@@ -75,4 +75,4 @@ class CutOff:
         ]
 
     def _living_on(self, node: str, for_seconds: float = 0.0) -> frozenset[str]:
-        return frozenset(pod["uid"] for pod in self._pods.on(node, for_seconds) if pod["lives"])
+        return frozenset(pod.uid for pod in self._pods.on(node, for_seconds) if pod.lives)

@@ -4,9 +4,10 @@ import asyncio
 
 import structlog
 
-from bigfleet.kube import Conflict, Informer, KubeClient, KubeError, NotFound
+from bigfleet.kube import Conflict, KubeClient, KubeError, NotFound, TrimmedInformer
 from bigfleet.kube.resources import PODS
 from scaletest.cluster.nodes.pods_by_node import PodsByNode
+from scaletest.cluster.nodes.trims import KeptNode
 
 _LOOK_SECONDS = 1.0
 # Between two Pods of one Node.
@@ -22,7 +23,9 @@ class LostPods:
     what we miss.
     """
 
-    def __init__(self, client: KubeClient, nodes: Informer, pods: PodsByNode, wait_seconds: float) -> None:
+    def __init__(
+        self, client: KubeClient, nodes: TrimmedInformer[KeptNode], pods: PodsByNode, wait_seconds: float
+    ) -> None:
         self._client = client
         self._nodes = nodes
         self._pods = pods
@@ -44,12 +47,12 @@ class LostPods:
         for pod in self._pods.on(node):
             if self._nodes.get(node) is not None:
                 return
-            namespace, _, name = pod["key"].partition("/")
+            namespace, _, name = pod.key.partition("/")
             try:
-                await self._client.delete(PODS, name, namespace, grace_seconds=0, uid=pod["uid"])
+                await self._client.delete(PODS, name, namespace, grace_seconds=0, uid=pod.uid)
             except (NotFound, Conflict):
                 continue  # it went by itself; a Pod of the same name may have taken its place
             except KubeError as error:
-                log.warning("could not end a lost Pod, will try again", pod=pod["key"], error=str(error))
+                log.warning("could not end a lost Pod, will try again", pod=pod.key, error=str(error))
                 return
             await asyncio.sleep(PAUSE_SECONDS)

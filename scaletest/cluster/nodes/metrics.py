@@ -4,8 +4,8 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from bigfleet.kube import Object
 from bigfleet.process import daemon
+from scaletest.cluster.nodes.trims import KeptPod
 from scaletest.cluster.witness.ages import Ages
 
 _OUTCOMES = ("created", "exists", "not_ready", "create_error", "cleanup_deleted", "cleanup_error")
@@ -73,8 +73,10 @@ class NodeCreatorMetrics:
         self._kept.set_function(lambda: len(kept))
         self._kept_oldest.set_function(lambda: kept.oldest_seconds(time.monotonic()))
 
-    def count_pod(self, old: Object | None, new: Object | None) -> None:
-        for key, gauge in (("node", self._bound), ("running", self._running)):
-            change = (new is not None and bool(new[key])) - (old is not None and bool(old[key]))
-            if change:
-                gauge.inc(change)
+    def count_pod(self, old: KeptPod | None, new: KeptPod | None) -> None:
+        bound = (new is not None and bool(new.node)) - (old is not None and bool(old.node))
+        if bound:
+            self._bound.inc(bound)
+        running = (new is not None and new.running) - (old is not None and old.running)
+        if running:
+            self._running.inc(running)

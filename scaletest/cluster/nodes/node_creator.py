@@ -7,7 +7,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from prometheus_client import CollectorRegistry
 from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWords
 from bigfleet.kube import (
     AlreadyExists,
-    Informer,
     KubeClient,
     KubeConfig,
     KubeError,
     NotFound,
     Object,
+    TrimmedInformer,
     WorkQueue,
 )
 from bigfleet.kube.resources import NODES, PODS, UPCOMING_NODES
@@ -32,7 +32,19 @@ from scaletest.cluster.nodes.lost_pods import LostPods
 from scaletest.cluster.nodes.metrics import NodeCreatorMetrics
 from scaletest.cluster.nodes.phone_home import PhoneHome
 from scaletest.cluster.nodes.pods_by_node import PodsByNode
-from scaletest.cluster.nodes.trims import BINDING_ANNOTATION, trim_node, trim_pod, trim_upcoming
+from scaletest.cluster.nodes.trims import (
+    BINDING_ANNOTATION,
+    KeptNode,
+    KeptPod,
+    KeptUpcoming,
+    MachineNodeSubset,
+    PlacedPodSubset,
+    Promise,
+    UpcomingNodeSubset,
+    trim_node,
+    trim_pod,
+    trim_upcoming,
+)
 from scaletest.cluster.nodes.vouched import Vouched, VouchedMachine
 from scaletest.cluster.witness.ages import Ages
 
@@ -95,14 +107,14 @@ def boot_delay_seconds(machine_id: str, median: float, p99: float) -> float:
     return random.Random(f"boot/{machine_id}").lognormvariate(math.log(median), sigma)
 
 
-def node_of(machine_id: str, upcoming: Object, machine: VouchedMachine | None = None) -> Object:
+def node_of(machine_id: str, promise: Promise, machine: VouchedMachine | None = None) -> Object:
     """The Node that a machine registers, with room for Pods: what the provider says that it is.
 
     Without a provider, it is what its UpcomingNode promised.
     """
-    spec = upcoming["spec"]
     name = NODE_PREFIX + machine_id
-    resources, labels = spec["resources"], spec.get("labels", {})
+    resources: Mapping[str, int | str] = promise.resources
+    labels: Mapping[str, str] = promise.labels
     metadata: Object = {"name": name}
     if machine:
         resources, labels = machine.allocatable, machine.labels
@@ -113,7 +125,7 @@ def node_of(machine_id: str, upcoming: Object, machine: VouchedMachine | None = 
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": metadata | {"labels": {**labels, "kubernetes.io/hostname": name}},
-        "spec": {"taints": spec["taints"]} if spec.get("taints") else {},
+        "spec": {"taints": promise.taints} if promise.taints else {},
         "status": {"capacity": capacity, "allocatable": capacity},
     }
 
@@ -135,9 +147,11 @@ class NodeCreator:
         self._client = client
         self._options = options
         self._metrics = NodeCreatorMetrics(registry)
-        self._upcoming = Informer(client, UPCOMING_NODES, on_change=self._on_upcoming, trim=trim_upcoming)
-        self._nodes = Informer(client, NODES, on_change=self._on_node, trim=trim_node)
-        self._pods = Informer(client, PODS, on_change=self._on_pod, trim=trim_pod)
+        self._upcoming = TrimmedInformer(
+            client, UPCOMING_NODES, UpcomingNodeSubset, trim_upcoming, on_change=self._on_upcoming
+        )
+        self._nodes = TrimmedInformer(client, NODES, MachineNodeSubset, trim_node, on_change=self._on_node)
+        self._pods = TrimmedInformer(client, PODS, PlacedPodSubset, trim_pod, on_change=self._on_pod)
         # Of Pods that are on Nodes, and of Nodes that have gone.
         self._clock = clock
         self._pods_by_node = PodsByNode(clock)
@@ -155,7 +169,7 @@ class NodeCreator:
         # Announced machines whose Node has been Ready.
         self._joined: set[str] = set()
         # The promise that was counted as wrong last, of each machine: a status that changes is no new promise.
-        self._mismatched: dict[str, Object] = {}
+        self._mismatched: dict[str, Promise] = {}
         self._metrics.watch(self._strangers, self._outlived, self._kept)
         self._phone = (
             PhoneHome(
@@ -191,21 +205,21 @@ class NodeCreator:
         await self._nodes.synced.wait()
         await daemon.forever(self._queue.run(), self._lost_pods.run(), self._look_back())
 
-    def _on_upcoming(self, old: Object | None, new: Object | None) -> None:
+    def _on_upcoming(self, old: KeptUpcoming | None, new: KeptUpcoming | None) -> None:
         name = _name(new or old)
         if not name.startswith(UPCOMING_PREFIX):
             return
         machine_id = name.removeprefix(UPCOMING_PREFIX)
         self._announced.set()
         self._queue.add(machine_id)
-        if new and new["phase"] == "Drained":
+        if new and new.phase == "Drained":
             self._cut_off.drained(NODE_PREFIX + machine_id)
-        if new and new["node"] not in ("", NODE_PREFIX + machine_id) and (old is None or old["node"] != new["node"]):
+        if new and new.node not in ("", NODE_PREFIX + machine_id) and (old is None or old.node != new.node):
             self._metrics.misnamed.inc()
-            log.warning("an UpcomingNode refers to another Node", machine=machine_id, node=new["node"])
+            log.warning("an UpcomingNode refers to another Node", machine=machine_id, node=new.node)
         if new is None:
             self._joined.discard(machine_id)
-        elif new["phase"] == "Ready" and (old is None or old["phase"] != "Ready") and self.synced:
+        elif new.phase == "Ready" and (old is None or old.phase != "Ready") and self.synced:
             self._is_ready(machine_id)
 
     def _is_ready(self, machine_id: str) -> None:
@@ -214,17 +228,17 @@ class NodeCreator:
             self._metrics.early.inc()
             log.warning("an UpcomingNode is Ready before its Node", machine=machine_id)
 
-    def _on_node(self, old: Object | None, new: Object | None) -> None:
+    def _on_node(self, old: KeptNode | None, new: KeptNode | None) -> None:
         name = _name(new or old)
         if not name.startswith(NODE_PREFIX):
             return
         machine_id = name.removeprefix(NODE_PREFIX)
-        ready = new is not None and new["ready"]
-        self._metrics.ready_nodes.inc(ready - (old is not None and old["ready"]))
+        ready = new is not None and new.ready
+        self._metrics.ready_nodes.inc(ready - (old is not None and old.ready))
         if ready:
             self._joined.add(machine_id)
         if self._phone:
-            self._phone.note(machine_id, ready, there=new is not None and not new["leaving"])
+            self._phone.note(machine_id, ready, there=new is not None and not new.leaving)
         if old is None:
             self._cut_off.came(name)
         if new is None:
@@ -232,12 +246,12 @@ class NodeCreator:
         if old is None or new is None:
             self._queue.add(machine_id)
 
-    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+    def _on_pod(self, old: KeptPod | None, new: KeptPod | None) -> None:
         self._metrics.count_pod(old, new)
         self._pods_by_node.note(old, new)
         how = leaves(old, new)
-        node = self._nodes.get(old["node"]) if old and how else None
-        if how and node and node["cordoned"]:
+        node = self._nodes.get(old.node) if old and how else None
+        if how and node and node.cordoned:
             self._metrics.left.labels(how).inc()
 
     async def _look_back(self) -> None:
@@ -260,19 +274,19 @@ class NodeCreator:
         if words.full:
             # Nodes of a former process may have no machine any more; announced machines may not be the provider's.
             for node in self._nodes:
-                if node["name"].startswith(NODE_PREFIX):
-                    self._queue.add(node["name"].removeprefix(NODE_PREFIX))
+                if node.name.startswith(NODE_PREFIX):
+                    self._queue.add(node.name.removeprefix(NODE_PREFIX))
             for upcoming in self._upcoming:
-                self._queue.add(upcoming["name"].removeprefix(UPCOMING_PREFIX))
+                self._queue.add(upcoming.name.removeprefix(UPCOMING_PREFIX))
 
     async def _reconcile(self, machine_id: str) -> None:
         upcoming = self._upcoming.get(UPCOMING_PREFIX + machine_id)
         node = self._nodes.get(NODE_PREFIX + machine_id)
-        phase = upcoming["phase"] if upcoming else None
+        phase = upcoming.phase if upcoming else None
         disowned = False
         if self._vouched:
             self._compare(self._vouched, machine_id, upcoming)
-            disowned = node is not None and self._vouched.disowns(machine_id, node["binding"])
+            disowned = node is not None and self._vouched.disowns(machine_id, node.binding)
         if upcoming is None or phase not in _LIVES or disowned:
             self._booting_since.pop(machine_id, None)
             if node is not None:
@@ -284,9 +298,9 @@ class NodeCreator:
         elif phase in _BOOTS and (self._vouched is None or self._vouched.get(machine_id)):
             await self._boot(machine_id, upcoming)
 
-    def _compare(self, vouched: Vouched, machine_id: str, upcoming: Object | None) -> None:
+    def _compare(self, vouched: Vouched, machine_id: str, upcoming: KeptUpcoming | None) -> None:
         """Hold what BigFleet announces against the provider's word."""
-        boots = upcoming is not None and upcoming["phase"] in _BOOTS
+        boots = upcoming is not None and upcoming.phase in _BOOTS
         if boots and vouched.never_gave(machine_id):
             self._strangers.begin(machine_id, time.monotonic())
         else:
@@ -296,7 +310,7 @@ class NodeCreator:
         else:
             self._outlived.end(machine_id)
         machine = vouched.get(machine_id)
-        announced = upcoming is not None and upcoming["phase"] not in _ON_ITS_WAY
+        announced = upcoming is not None and upcoming.phase not in _ON_ITS_WAY
         if announced and vouched.heard and machine is None:
             self._kept.begin(machine_id, time.monotonic())
         else:
@@ -304,14 +318,14 @@ class NodeCreator:
         if upcoming is None:
             vouched.forget(machine_id)
             self._mismatched.pop(machine_id, None)
-        elif boots and machine and self._mismatched.get(machine_id) != upcoming["spec"]:
+        elif boots and machine and self._mismatched.get(machine_id) != upcoming.spec:
             self._mismatched.pop(machine_id, None)
-            if machine.contradicts(upcoming["spec"]):
-                self._mismatched[machine_id] = upcoming["spec"]
+            if machine.contradicts(upcoming.spec):
+                self._mismatched[machine_id] = upcoming.spec
                 self._metrics.mismatches.inc()
                 log.warning("an UpcomingNode says otherwise than the provider", machine=machine_id)
 
-    async def _boot(self, machine_id: str, upcoming: Object) -> None:
+    async def _boot(self, machine_id: str, upcoming: KeptUpcoming) -> None:
         machine = self._vouched.get(machine_id) if self._vouched else None
         now = asyncio.get_running_loop().time()
         since = self._booting_since.setdefault(machine_id, now)
@@ -322,7 +336,7 @@ class NodeCreator:
             self._queue.add_after(machine_id, since + delay - now)
             return
         try:
-            await self._client.create(NODES, node_of(machine_id, upcoming, machine))
+            await self._client.create(NODES, node_of(machine_id, upcoming.spec, machine))
         except AlreadyExists:
             self._booting_since.pop(machine_id, None)
             self._metrics.outcomes.labels("exists").inc()
@@ -346,5 +360,5 @@ class NodeCreator:
         self._metrics.outcomes.labels("cleanup_deleted").inc()
 
 
-def _name(item: Object | None) -> str:
-    return str(item["name"]) if item else ""
+def _name(item: KeptUpcoming | KeptNode | None) -> str:
+    return item.name if item else ""

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bigfleet.api.v1alpha1.phonehome_pb2 import MachineWord, MachineWords
 from bigfleet.core.quantity import QuantityError
 from bigfleet.core.vectors import parse_vector, positive
+from scaletest.cluster.nodes.trims import Promise
 from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
 
@@ -26,12 +26,12 @@ class VouchedMachine:
         labels = dict(word.labels) | {key: value for key, value in places.items() if value}
         return cls(word.binding, dict(word.allocatable), labels)
 
-    def contradicts(self, spec: Mapping[str, Any]) -> bool:
+    def contradicts(self, promise: Promise) -> bool:
         """Whether an UpcomingNode promises another machine than this."""
-        if dict(spec.get("labels") or {}) != self.labels:
+        if promise.labels != self.labels:
             return True
         try:
-            return positive(parse_vector(spec["resources"])) != positive(parse_vector(self.allocatable))
+            return positive(parse_vector(promise.resources)) != positive(parse_vector(self.allocatable))
         except QuantityError:
             return True
 

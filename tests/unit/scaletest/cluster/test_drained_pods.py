@@ -2,33 +2,41 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from bigfleet.kube import Object
 from scaletest.cluster.nodes.drained_pods import BOUND_SECONDS, SETTLED_SECONDS, CutOff, leaves
 from scaletest.cluster.nodes.pods_by_node import PodsByNode
-from scaletest.cluster.nodes.trims import trim_node, trim_pod, trim_upcoming
+from scaletest.cluster.nodes.trims import (
+    KeptPod,
+    MachineNodeSubset,
+    PlacedPodSubset,
+    UpcomingNodeSubset,
+    trim_node,
+    trim_pod,
+    trim_upcoming,
+)
 
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
 PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
 DELETED = {"deletionTimestamp": "2024-01-01T00:00:00Z"}
 
 
-def pod(name: str = "web", node: str = "n", phase: str = "Running", condition: Any = None, **metadata: Any) -> Object:
+def pod(name: str = "web", node: str = "n", phase: str = "Running", condition: Any = None, **metadata: Any) -> KeptPod:
     conditions = [condition] if condition else []
-    return trim_pod(
-        {
-            "metadata": {"name": name, "namespace": "default", "uid": f"uid of {name}"} | metadata,
-            "spec": {"nodeName": node},
-            "status": {"phase": phase, "conditions": conditions},
-        }
-    )
+    manifest = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid of {name}"} | metadata,
+        "spec": {"nodeName": node},
+        "status": {"phase": phase, "conditions": conditions},
+    }
+    return trim_pod(msgspec.convert(manifest, PlacedPodSubset))
 
 
 class Cluster:
     """A Node `n` whose Pods come and go."""
 
-    def __init__(self, *pods: Object) -> None:
+    def __init__(self, *pods: KeptPod) -> None:
         self.now = -BOUND_SECONDS
         self.pods = PodsByNode(clock=lambda: self.now)
         self.cut_off = CutOff(self.pods)
@@ -57,7 +65,7 @@ class Cluster:
     ],
 )
 def test_a_pod_that_is_made_to_leave_was_evicted_if_the_apiserver_says_so(
-    old: Object | None, new: Object | None, how: str | None
+    old: KeptPod | None, new: KeptPod | None, how: str | None
 ) -> None:
     assert leaves(old, new) == how
 
@@ -141,8 +149,9 @@ def test_of_many_nodes_each_is_judged_when_its_own_time_is_over() -> None:
 
 def test_of_nodes_and_upcoming_nodes_the_cordon_and_the_reference_are_kept() -> None:
     node: Object = {"metadata": {"name": "fake-m"}, "spec": {"unschedulable": True}}
-    assert trim_node(node)["cordoned"] is True
-    assert trim_node(node | {"spec": {}})["cordoned"] is False
-    upcoming: Object = {"metadata": {"name": "un-m"}, "spec": {}}
-    assert trim_upcoming(upcoming)["node"] == ""
-    assert trim_upcoming(upcoming | {"status": {"nodeRef": {"name": "fake-m"}}})["node"] == "fake-m"
+    assert trim_node(msgspec.convert(node, MachineNodeSubset)).cordoned is True
+    assert trim_node(msgspec.convert(node | {"spec": {}}, MachineNodeSubset)).cordoned is False
+    upcoming: Object = {"metadata": {"name": "un-m"}, "spec": {"resources": {}}}
+    assert trim_upcoming(msgspec.convert(upcoming, UpcomingNodeSubset)).node == ""
+    upcoming["status"] = {"nodeRef": {"name": "fake-m"}}
+    assert trim_upcoming(msgspec.convert(upcoming, UpcomingNodeSubset)).node == "fake-m"

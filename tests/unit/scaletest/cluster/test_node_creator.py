@@ -7,20 +7,21 @@ from contextlib import asynccontextmanager
 
 from scaletest.cluster.nodes.node_creator import boot_delay_seconds, node_of
 from scaletest.cluster.nodes.phone_home import PhoneHome
+from scaletest.cluster.nodes.trims import Promise
 from tests.phones import Listener, listening
 
 
 def test_a_node_offers_what_its_upcoming_node_promised() -> None:
     taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
-    spec = {"resources": {"cpu": 4, "memory": "8Gi"}, "labels": {"zone": "a"}, "taints": [taint]}
-    node = node_of("m-1", {"spec": spec})
+    spec = Promise({"cpu": 4, "memory": "8Gi"}, {"zone": "a"}, [taint])
+    node = node_of("m-1", spec)
     assert node["metadata"] == {"name": "fake-m-1", "labels": {"zone": "a", "kubernetes.io/hostname": "fake-m-1"}}
     assert node["spec"]["taints"] == [taint]
     assert node["status"]["capacity"] == node["status"]["allocatable"] == {"cpu": "4", "memory": "8Gi", "pods": "1100"}
 
 
 def test_a_promised_number_of_pods_is_kept() -> None:
-    assert node_of("m-1", {"spec": {"resources": {"pods": "7"}}})["status"]["capacity"]["pods"] == "7"
+    assert node_of("m-1", Promise({"pods": "7"}))["status"]["capacity"]["pods"] == "7"
 
 
 def test_boot_delays_have_the_asked_median_and_p99_and_repeat_per_machine() -> None:
