@@ -136,7 +136,7 @@ async def until_bound(kube: KubeClient, wanted: int) -> float:
     def trim(pod: Object) -> Object:
         return {
             "name": pod["metadata"]["name"],
-            "created": created_at(pod),
+            "created": created_at(pod["metadata"]["creationTimestamp"]),
             "node": pod["spec"].get("nodeName", ""),
         }
 

@@ -36,6 +36,7 @@ from tests.integration import kwok_containers
 from tests.integration.kwok_containers import PROCESSES, Container, running, start, start_workload, stop
 from tests.integration.load_drivers import archetype, ask_for, load_driver
 from tests.patience import eventually
+from tests.soaking import soak
 
 pytestmark = pytest.mark.integration
 
@@ -298,7 +299,7 @@ async def test_demand_moves_in_the_soak_as_it_was_planned(client: KubeClient, tm
             await ask_for(client, 6)
         await eventually(lambda: read("scaletest_loadgen_steady_state"))
         assert read("scaletest_loadgen_cr_target") == 9, "six, and half as many that nothing was seeded for"
-        driver.run_watch.on_change(None, {"data": {"phase": "soak", "soakStart": str(time.time())}})
+        driver.run_watch.on_change(None, soak())
         await eventually(lambda: read("scaletest_loadgen_demand_changes_total") == 3)
         assert read("scaletest_loadgen_cr_target") == 6, "half of the six, and a burst that never drains"
         await eventually(all_there)
@@ -316,7 +317,7 @@ async def test_demand_without_pods_is_requests_alone_and_churns_too(client: Kube
         await eventually(ready_file.exists)
         before, _ = await client.list(CAPACITY_REQUESTS, "default")
         assert {request["spec"]["resources"]["cpu"] for request in before} == {"100m"}
-        driver.run_watch.on_change(None, {"data": {"phase": "soak", "soakStart": str(time.time())}})
+        driver.run_watch.on_change(None, soak())
         await eventually(lambda: read("scaletest_loadgen_cr_created_total") >= 9)
         after, _ = await client.list(CAPACITY_REQUESTS, "default")
     assert len(before) == 6

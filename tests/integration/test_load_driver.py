@@ -1,7 +1,6 @@
 """The load-driver in a real cluster whose scheduler rests: what it binds, where, and what a second life of it does."""
 
 import asyncio
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -23,6 +22,7 @@ from tests.integration import kwok_containers
 from tests.integration.kwok_containers import Container, running, start, stop
 from tests.integration.load_drivers import archetype, ask_for, load_driver
 from tests.patience import eventually
+from tests.soaking import soak
 
 pytestmark = pytest.mark.integration
 
@@ -64,10 +64,6 @@ async def demanded(client: KubeClient, kind: str = "") -> list[dict[str, Any]]:
 
 def node_of(pod: dict[str, Any]) -> str:
     return str(pod["spec"].get("nodeName", ""))
-
-
-def soak(seconds_ago: float = 0.0) -> dict[str, Any]:
-    return {"data": {"phase": "soak", "soakStart": str(time.time() - seconds_ago)}}
 
 
 async def test_the_first_fill_is_bound_whole_where_it_was_seeded_for(client: KubeClient, tmp_path: Path) -> None:

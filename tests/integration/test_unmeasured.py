@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 import yaml
@@ -14,6 +15,7 @@ from bigfleet.process.daemon import serve_metrics
 from bigfleet.process.parentdeath import dying_with_us
 from scaletest import toolchain
 from scaletest.cluster.load.bind_latency import BindLatency
+from scaletest.cluster.witness.seen import SeenPod
 from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.readings import read_informational
@@ -80,7 +82,7 @@ async def test_a_bind_latency_that_nobody_measured_is_no_latency_of_zero(
 
     before = await told()
     assert (before[LONGEST], before[P99]) == (-1, -1)
-    waiting = {"uid": "a", "created": time.time() - 0.5, "node": ""}
+    waiting = SeenPod(name="web-a", uid="a", workload="web", created=time.time() - 0.5)
     latency.on_change(None, waiting)
-    latency.on_change(waiting, waiting | {"node": "n1"})
+    latency.on_change(waiting, msgspec.structs.replace(waiting, node="n1"))
     assert 0 < await eventually(measured) < 20

@@ -5,6 +5,7 @@ from typing import Any
 from scaletest.cluster.witness.auditor import Witness
 from scaletest.cluster.witness.blindness import Sight
 from scaletest.cluster.witness.figures import Figures
+from scaletest.cluster.witness.seen import SeenNode, SeenPod, SeenRequest
 from scaletest.model.demand.draw import Workload
 from scaletest.model.documents.catalog import Archetype, Gang, LabelAxis, Size, SpreadConstraint
 
@@ -47,19 +48,19 @@ TEAMED = workload("job-0", priority=0, label_axes=(TEAM,))
 ALL = {one.name: one for one in (WEB, SPREAD, GANG, TEAMED)}
 
 
-def pod(uid: str, of: Workload = WEB, **changes: Any) -> dict[str, Any]:
-    return {"uid": uid, "name": f"pod-{uid}", "workload": of.name, "node": "", "alive": True} | changes
+def pod(uid: str, of: Workload = WEB, **changes: Any) -> SeenPod:
+    return SeenPod(**({"uid": uid, "name": f"pod-{uid}", "workload": of.name} | changes))
 
 
-def request(uid: str, pod: str, spec: str = "", **changes: Any) -> dict[str, Any]:
-    given = {"uid": uid, "pod": pod, "owner": f"pod-{pod}", "spec": spec, "leaving": False, "acknowledged": False}
-    return given | changes
+def request(uid: str, pod: str, spec: str = "", **changes: Any) -> SeenRequest:
+    return SeenRequest(**({"uid": uid, "pod": pod, "owner": f"pod-{pod}", "spec": spec} | changes))
 
 
-def node(name: str = "fake-1", *, cpu: int = 4, **changes: Any) -> dict[str, Any]:
+def node(name: str = "fake-1", *, cpu: int = 4, **changes: Any) -> SeenNode:
     labels = {"node.kubernetes.io/instance-type": "m6i.large", "topology.kubernetes.io/zone": "zone-a"}
     allocatable = {"cpu": cpu * 1000, "memory": 8 * 2**30 * 1000, "pods": 1_100_000}
-    return {"name": name, "labels": labels, "allocatable": allocatable, "ready": True} | changes
+    fields: dict[str, Any] = {"name": name, "labels": labels, "allocatable": allocatable, "ready": True}
+    return SeenNode(**(fields | changes))
 
 
 class World:

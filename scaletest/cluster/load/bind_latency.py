@@ -6,16 +6,16 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
-from bigfleet.kube import Object
 from bigfleet.process.daemon import exponential_buckets
+from scaletest.cluster.witness.seen import SeenPod
 
 # Every power of two from 50 ms to 1638.4 s, and the points half-way between them.
 BUCKETS = exponential_buckets(0.05, 2**0.5, 31)
 
 
-def created_at(pod: Object) -> float:
-    """A Pod's creationTimestamp in Unix seconds; Kubernetes cuts it to whole ones."""
-    return datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
+def created_at(timestamp: str) -> float:
+    """A creationTimestamp in Unix seconds; Kubernetes cuts it to whole ones."""
+    return datetime.fromisoformat(timestamp).timestamp()
 
 
 def waiting_since(first_sight: float, created: float) -> float:
@@ -24,7 +24,7 @@ def waiting_since(first_sight: float, created: float) -> float:
 
 
 class BindLatency:
-    """Follows Pods, trimmed to `uid`, `created` and `node`; the steady histogram is armed by the soak's start."""
+    """Follows Pods; the steady histogram is armed by the soak's start."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -53,14 +53,14 @@ class BindLatency:
         """From now on, Pods that appeared after `soak_start` (Unix seconds) count as steady."""
         self._soak_start = soak_start
 
-    def on_change(self, old: Object | None, new: Object | None) -> None:
-        if old and (new is None or new["uid"] != old["uid"]):
-            self._waiting.pop(old["uid"], None)
+    def on_change(self, old: SeenPod | None, new: SeenPod | None) -> None:
+        if old and (new is None or new.uid != old.uid):
+            self._waiting.pop(old.uid, None)
         if new is None:
             return
-        if not new["node"]:
-            self._waiting.setdefault(new["uid"], waiting_since(self._clock(), new["created"]))
-        elif (since := self._waiting.pop(new["uid"], None)) is not None:
+        if not new.node:
+            self._waiting.setdefault(new.uid, waiting_since(self._clock(), new.created))
+        elif (since := self._waiting.pop(new.uid, None)) is not None:
             self._observe(since, max(0.0, self._clock() - since))
 
     def _observe(self, since: float, seconds: float) -> None:

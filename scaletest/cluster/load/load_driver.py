@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from bigfleet.kube import Informer, KubeClient, KubeConfig, Object
+from bigfleet.kube import KubeClient, KubeConfig, TrimmedInformer
 from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS
 from bigfleet.process import daemon
 from bigfleet.scheduling.pods import PodClass
@@ -29,11 +29,20 @@ from scaletest.cluster.load.needs_reader import NeedsReader
 from scaletest.cluster.load.prebind import bind_all, in_play, plan_anchors, pre_bind
 from scaletest.cluster.load.pressure import HostPressure
 from scaletest.cluster.load.run_watch import RunWatch
-from scaletest.cluster.load.trimming import trim_node, trim_pod, trim_request, trim_request_without_pod
+from scaletest.cluster.load.trimming import (
+    DrawnPodSubset,
+    DrawnRequestSubset,
+    OfferedNodeSubset,
+    trim_node,
+    trim_pod,
+    trim_request,
+    trim_request_without_pod,
+)
 from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.witness.auditor import Witness
 from scaletest.cluster.witness.blindness import TICK_SECONDS
 from scaletest.cluster.witness.figures import Figures
+from scaletest.cluster.witness.seen import SeenPod, SeenRequest
 from scaletest.cluster.workloads.manifests import NAMESPACE, WORKLOAD_LABEL
 from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload, ordinal_of
@@ -120,20 +129,23 @@ class LoadDriver:
         self._successors = Successors(self._events, self._short_of)
         self._witness = Witness(self._course.all, without_pods=without_pods, on_arrival=self._successors.came)
         registry.register(Figures(self._witness, self._pods_due, lambda: self.synced))
-        self._requests = Informer(
+        self._requests = TrimmedInformer(
             client,
             CAPACITY_REQUESTS,
+            DrawnRequestSubset,
+            trim_request_without_pod if without_pods else trim_request,
             on_change=self._on_request,
-            trim=trim_request_without_pod if without_pods else trim_request,
         )
         self._metrics.active.set_function(lambda: len(self._requests))
         self._bind_latency = BindLatency(registry)
-        self._pods = Informer(
-            client, PODS, namespace=NAMESPACE, labels=WORKLOAD_LABEL, on_change=self._on_pod, trim=trim_pod
+        self._pods = TrimmedInformer(
+            client, PODS, DrawnPodSubset, trim_pod, namespace=NAMESPACE, labels=WORKLOAD_LABEL, on_change=self._on_pod
         )
-        self._nodes = Informer(client, NODES, on_change=self._witness.on_node, trim=trim_node)
+        self._nodes = TrimmedInformer(client, NODES, OfferedNodeSubset, trim_node, on_change=self._witness.on_node)
         # What leaves and comes again in the soak.
-        self._churned = self._requests if without_pods else self._pods
+        self._churned: TrimmedInformer[SeenRequest] | TrimmedInformer[SeenPod] = (
+            self._requests if without_pods else self._pods
+        )
         self._churn = Churn(profile, ordinal, self._course.pods_due, self._candidates, self._let_leave)
         self._identity_probe = IdentityProbe(
             options.cluster_id, ProbeTargets(options.shard_addr, options.provider_addr), options.tls_dir, registry
@@ -247,7 +259,7 @@ class LoadDriver:
         """What the Pods of every workload ask for: those of one that was deleted take room until they are gone."""
         return {name: pods_of(workload) for name, workload in self._course.all.items()}
 
-    def _pods_in_play(self) -> list[Object]:
+    def _pods_in_play(self) -> list[SeenPod]:
         return in_play(self._pods, self._classes, self._demand.workloads)
 
     async def _change(self, since: float) -> None:
@@ -280,7 +292,7 @@ class LoadDriver:
             if name not in here:
                 await self._demand.create(workload, steady=True)
 
-    def _on_request(self, old: Object | None, new: Object | None) -> None:
+    def _on_request(self, old: SeenRequest | None, new: SeenRequest | None) -> None:
         self._witness.on_request(old, new)
         self._note_requests()
 
@@ -288,15 +300,13 @@ class LoadDriver:
         if len(self._requests) >= self._requests_wanted:
             self._built.set()
 
-    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+    def _on_pod(self, old: SeenPod | None, new: SeenPod | None) -> None:
         self._bind_latency.on_change(old, new)
         self._witness.on_pod(old, new)
 
     def _candidates(self, archetype: str | None) -> Sequence[str]:
         return [
-            pod["name"]
-            for pod in self._churned
-            if not pod["leaving"] and (archetype is None or pod["archetype"] == archetype)
+            pod.name for pod in self._churned if not pod.leaving and (archetype is None or pod.archetype == archetype)
         ]
 
     async def _let_leave(self, name: str, due: float) -> None:
@@ -304,7 +314,7 @@ class LoadDriver:
         chosen = self._churned.get(f"{NAMESPACE}/{name}")
         if chosen is None:
             return
-        expected = self._successors.expect(chosen["workload"])
+        expected = self._successors.expect(chosen.workload)
         if await self._demand.delete_one(name):
             self._events.note("deletion", asyncio.get_running_loop().time() - due)
             self._successors.deleted(expected)

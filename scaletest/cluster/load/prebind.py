@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.kube import Object
 from bigfleet.scheduling.pods import Controller, PodClass
 from bigfleet.scheduling.scheduler import Scheduler, hard_spread
+from scaletest.cluster.witness.seen import SeenNode, SeenPod
 from scaletest.model.demand.seeding import ARCHETYPE_LABEL
 from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
 
@@ -33,9 +34,9 @@ Binding = tuple[str, str]
 class Nodes(Protocol):
     """The nodes as they are now; an Informer is one."""
 
-    def __iter__(self) -> Iterator[Object]: ...
+    def __iter__(self) -> Iterator[SeenNode]: ...
 
-    def get(self, key: str) -> Object | None: ...
+    def get(self, key: str) -> SeenNode | None: ...
 
 
 # Binds (Pod, node); whether it was this call that bound it.
@@ -44,39 +45,39 @@ Bind = Callable[[str, str], Awaitable[bool]]
 log = structlog.get_logger(__name__)
 
 
-def in_play(pods: Iterable[Object], workloads: Container[str], alive: Container[str]) -> list[Object]:
+def in_play(pods: Iterable[SeenPod], workloads: Container[str], alive: Container[str]) -> list[SeenPod]:
     """All that have a node, and those of the workloads that are alive, which are to get one.
 
     A Pod that is leaving is neither: its room is free in a moment, and its replacement has no node yet.
     """
-    return [pod for pod in pods if not pod["leaving"] and pod["workload"] in (workloads if pod["node"] else alive)]
+    return [pod for pod in pods if not pod.leaving and pod.workload in (workloads if pod.node else alive)]
 
 
 def plan_bindings(
     workloads: Mapping[str, PodClass],
-    pods: Iterable[Object],
-    nodes: Iterable[Object],
+    pods: Iterable[SeenPod],
+    nodes: Iterable[SeenNode],
     label: str = ARCHETYPE_LABEL,
     *,
     complete: bool = True,
 ) -> list[Binding]:
     """(Pod, node) for every waiting Pod that has a place now: gangs whole and in one domain, hard spreads even.
 
-    `pods` are those of `workloads`, each with `name`, `workload` and `node` (empty while it waits). All that are bound
-    must be among them: their room is taken. Until the nodes are `complete`, Pods wait whose kind has a gang or a hard
-    spread: by a rule over domains that are not all there yet, the first domain would take what belongs to the others.
+    `pods` are those of `workloads`. All that are bound must be among them: their room is taken. Until the nodes are
+    `complete`, Pods wait whose kind has a gang or a hard spread: by a rule over domains that are not all there yet,
+    the first domain would take what belongs to the others.
     """
-    machines = [_machine(node) for node in nodes if node["ready"]]
+    machines = [_machine(node) for node in nodes if node.ready]
     scheduler = Scheduler(sorted({name for machine in machines for name in machine.allocatable}))
     for machine in sorted(machines, key=lambda one: one.id):
         scheduler.nodes.add(machine)
     waiting: dict[str, list[str]] = defaultdict(list)
     placed: dict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:
-        if not pod["node"]:
-            waiting[pod["workload"]].append(pod["name"])
-        elif pod["node"] in scheduler.nodes.rows:
-            placed[pod["workload"]][pod["node"]] += 1
+        if not pod.node:
+            waiting[pod.workload].append(pod.name)
+        elif pod.node in scheduler.nodes.rows:
+            placed[pod.workload][pod.node] += 1
     controllers = list(_controllers(scheduler, workloads, waiting, placed))
     bindings: list[Binding] = []
     ruled = {one.kind for one in controllers if one.pod.profile.same or hard_spread(one.pod.profile)}
@@ -104,35 +105,35 @@ def _controllers(
         yield controller
 
 
-def plan_anchors(workloads: Mapping[str, PodClass], pods: Collection[Object], nodes: Iterable[Object]) -> list[Binding]:
+def plan_anchors(
+    workloads: Mapping[str, PodClass], pods: Collection[SeenPod], nodes: Iterable[SeenNode]
+) -> list[Binding]:
     """One Pod for each gang of which none is bound, where the whole gang would find room (BF-0025).
 
     `workloads` and `pods` are all that there are: what is no gang, or has begun, takes room.
     """
-    bound = [pod for pod in pods if pod["node"]]
-    begun = {pod["workload"] for pod in bound}
+    bound = [pod for pod in pods if pod.node]
+    begun = {pod.workload for pod in bound}
     waiting = [
-        pod
-        for pod in pods
-        if not pod["node"] and pod["workload"] not in begun and workloads[pod["workload"]].profile.same
+        pod for pod in pods if not pod.node and pod.workload not in begun and workloads[pod.workload].profile.same
     ]
     if not waiting:
         return []
-    workload_of = {pod["name"]: pod["workload"] for pod in waiting}
+    workload_of = {pod.name: pod.workload for pod in waiting}
     firsts: dict[str, Binding] = {}
     for pod, node in plan_bindings(workloads, [*bound, *waiting], nodes, label=""):
         firsts.setdefault(workload_of[pod], (pod, node))
     return list(firsts.values())
 
 
-def _machine(node: Object) -> Machine:
-    labels = node["labels"]
+def _machine(node: SeenNode) -> Machine:
+    labels = node.labels
     return Machine(
-        node["name"],
+        node.name,
         MachineState.CONFIGURED,
         instance_type=labels.get(INSTANCE_TYPE_KEY, ""),
         zone=labels.get(ZONE_KEY, ""),
-        allocatable=node["allocatable"],
+        allocatable=node.allocatable,
         labels=labels,
     )
 
@@ -140,7 +141,7 @@ def _machine(node: Object) -> Machine:
 async def pre_bind(
     workloads: Mapping[str, PodClass],
     replicas: Mapping[str, int],
-    pods: Callable[[], Iterable[Object]],
+    pods: Callable[[], Iterable[SeenPod]],
     nodes: Nodes,
     bind: Bind,
 ) -> None:
@@ -158,13 +159,13 @@ async def pre_bind(
     # Where Pods are that the watch still shows as waiting: their room is taken.
     bound: dict[str, str] = {}
 
-    def seen() -> list[Object]:
-        now = (pod if pod["node"] else pod | {"node": bound.get(pod["uid"], "")} for pod in pods())
-        return [pod for pod in now if pod["node"] or pod["workload"] in replicas]
+    def seen() -> list[SeenPod]:
+        now = (pod if pod.node else msgspec.structs.replace(pod, node=bound.get(pod.uid, "")) for pod in pods())
+        return [pod for pod in now if pod.node or pod.workload in replicas]
 
     def left() -> int:
         """A Pod that does not exist yet is one that has no node."""
-        return wanted - sum(bool(pod["node"]) and pod["workload"] in replicas for pod in current)
+        return wanted - sum(bool(pod.node) and pod.workload in replicas for pod in current)
 
     current = seen()
     while (unbound := left()) > 0 and loop.time() - began < _LONGEST_SECONDS:
@@ -173,11 +174,11 @@ async def pre_bind(
         patience = _LAST_TENTH_SECONDS if unbound < wanted / 10 else _PLATEAU_SECONDS
         if loop.time() - last_progress > patience:
             break
-        before, ready = ready, sum(node["ready"] for node in nodes)
+        before, ready = ready, sum(node.ready for node in nodes)
         if ready > before:
             last_node = loop.time()
         complete = loop.time() - last_node >= _NODES_COMPLETE_SECONDS
-        uids = {pod["name"]: pod["uid"] for pod in current}
+        uids = {pod.name: pod.uid for pod in current}
         for pod, node in await bind_all(plan_bindings(workloads, current, nodes, complete=complete), nodes, bind):
             bound[uids[pod]] = node
         await asyncio.sleep(_POLL_SECONDS)
@@ -196,6 +197,6 @@ async def bind_all(bindings: Iterable[Binding], nodes: Nodes, bind: Bind) -> lis
     async def one(pod: str, node: str) -> Binding | None:
         async with turns:
             known = nodes.get(node)
-            return (pod, node) if known and known["ready"] and await bind(pod, node) else None
+            return (pod, node) if known and known.ready and await bind(pod, node) else None
 
     return [done for done in await asyncio.gather(*(one(*binding) for binding in bindings)) if done]

@@ -8,15 +8,27 @@ import math
 import time
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
-from bigfleet.kube import Informer, KubeClient, Object
+from bigfleet.kube import KubeClient, Subset, TypedInformer
 from bigfleet.kube.resources import CONFIG_MAPS
 from bigfleet.process import daemon
 
 CONFIG_MAP = "scaletest-run"
 
 log = structlog.get_logger(__name__)
+
+
+class RunState(msgspec.Struct, rename="camel"):
+    """What the runner writes; a soak has a start, in Unix seconds."""
+
+    phase: str = ""
+    soak_start: str = ""
+
+
+class RunConfigMap(Subset):
+    data: RunState = msgspec.field(default_factory=RunState)
 
 
 class RunWatch:
@@ -38,7 +50,9 @@ class RunWatch:
     async def run(self, client: KubeClient, namespace: str) -> None:
         """Follow the ConfigMap for ever."""
         fields = f"metadata.name={CONFIG_MAP}"
-        informer = Informer(client, CONFIG_MAPS, namespace=namespace, fields=fields, on_change=self.on_change)
+        informer = TypedInformer(
+            client, CONFIG_MAPS, RunConfigMap, namespace=namespace, fields=fields, on_change=self.on_change
+        )
 
         async def look_once() -> None:
             await informer.synced.wait()
@@ -46,15 +60,14 @@ class RunWatch:
 
         await daemon.forever(informer.run(), look_once())
 
-    def on_change(self, _: Object | None, new: Object | None) -> None:
-        data = (new or {}).get("data") or {}
-        if data.get("phase") != "soak":
+    def on_change(self, _: RunConfigMap | None, new: RunConfigMap | None) -> None:
+        if new is None or new.data.phase != "soak":
             self.soaking.clear()
             return
         try:
-            soak_start = float(data["soakStart"])
-        except (KeyError, ValueError):
-            log.error("soak without a start", config_map=CONFIG_MAP, soak_start=data.get("soakStart"))
+            soak_start = float(new.data.soak_start)
+        except ValueError:
+            log.error("soak without a start", config_map=CONFIG_MAP, soak_start=new.data.soak_start)
             return
         if not self.soaking.is_set():
             log.info("soak begins", soak_start=soak_start)

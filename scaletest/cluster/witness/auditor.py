@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from bigfleet.kube import Object
 from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.blindness import Sight
 from scaletest.cluster.witness.coverage import Lacking, Offer, Uncovered
@@ -10,6 +9,7 @@ from scaletest.cluster.witness.expected import Expected
 from scaletest.cluster.witness.held_needs import HeldNeeds
 from scaletest.cluster.witness.living import Living
 from scaletest.cluster.witness.requests import Acknowledgements, Pairs
+from scaletest.cluster.witness.seen import SeenNode, SeenPod, SeenRequest
 from scaletest.model.demand.draw import Workload
 
 
@@ -38,50 +38,50 @@ class Witness:
         # Told the workload of everything that begins to live.
         self._on_arrival = on_arrival
 
-    def on_pod(self, old: Object | None, new: Object | None) -> None:
-        """Follow Pods, trimmed to `uid`, `name`, `workload`, `node` and `alive`."""
-        before = old if old and old["alive"] else None
-        now = new if new and new["alive"] else None
-        if before and now and before["uid"] == now["uid"]:
-            if now["node"] and not before["node"]:
-                self.lacking.end(now["uid"], now["workload"])
+    def on_pod(self, old: SeenPod | None, new: SeenPod | None) -> None:
+        """Follow Pods."""
+        before = old if old and old.alive else None
+        now = new if new and new.alive else None
+        if before and now and before.uid == now.uid:
+            if now.node and not before.node:
+                self.lacking.end(now.uid, now.workload)
             return
         if before:
             self._pod_went(before)
         if now:
             self._pod_came(now)
 
-    def _pod_came(self, pod: Object) -> None:
-        workload = pod["workload"]
+    def _pod_came(self, pod: SeenPod) -> None:
+        workload = pod.workload
         self.living.came(workload)
         self.pairs.pod_came(pod)
-        if not pod["node"]:
-            self.lacking.begin(pod["uid"], workload)
+        if not pod.node:
+            self.lacking.begin(pod.uid, workload)
         self._on_arrival(workload)
 
-    def _pod_went(self, pod: Object) -> None:
-        self.living.went(pod["workload"])
-        self.pairs.pod_went(pod["uid"])
-        self.lacking.end(pod["uid"], pod["workload"])
+    def _pod_went(self, pod: SeenPod) -> None:
+        self.living.went(pod.workload)
+        self.pairs.pod_went(pod.uid)
+        self.lacking.end(pod.uid, pod.workload)
 
-    def on_request(self, old: Object | None, new: Object | None) -> None:
-        """Follow CapacityRequests, trimmed as `Pairs` and `Acknowledgements` say, and to `workload`."""
+    def on_request(self, old: SeenRequest | None, new: SeenRequest | None) -> None:
+        """Follow CapacityRequests."""
         self.acknowledgements.on_change(old, new)
-        before = old if old and not old["leaving"] else None
-        now = new if new and not new["leaving"] else None
+        before = old if old and not old.leaving else None
+        now = new if new and not new.leaving else None
         if before is None or now is None:
             self.requests.add((now is not None) - (before is not None))
         if not self.without_pods:
             self.pairs.on_request(old, new)
-        elif before is None or now is None or before["uid"] != now["uid"]:
+        elif before is None or now is None or before.uid != now.uid:
             if before:
-                self.living.went(before["workload"])
+                self.living.went(before.workload)
             if now:
-                self.living.came(now["workload"])
-                self._on_arrival(now["workload"])
+                self.living.came(now.workload)
+                self._on_arrival(now.workload)
 
-    def on_node(self, old: Object | None, new: Object | None) -> None:
-        """Follow Nodes, trimmed as `Offer` says."""
+    def on_node(self, old: SeenNode | None, new: SeenNode | None) -> None:
+        """Follow Nodes."""
         self.offer.on_change(old, new)
 
     def tick(self) -> None:

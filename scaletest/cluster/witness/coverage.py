@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from bigfleet.kube import Object
 from bigfleet.process.watermarks import Watermarks
 from scaletest.cluster.witness.ages import Ages
 from scaletest.cluster.witness.amounts import Amounts
@@ -16,6 +15,7 @@ from scaletest.cluster.witness.rooms import (
     rooms_by_domain,
     rule_of,
 )
+from scaletest.cluster.witness.seen import SeenNode
 from scaletest.model.demand.draw import Workload
 
 # Every Node, for what all Pods ask of all Nodes together.
@@ -50,26 +50,26 @@ class Offer:
         self._gone: dict[str, tuple[float, Place]] = {}
         self._sums: dict[Allowed, Amounts] = {}
 
-    def on_change(self, old: Object | None, new: Object | None) -> None:
-        """Follow Nodes, trimmed to `name`, `labels`, `allocatable` and `ready`."""
+    def on_change(self, old: SeenNode | None, new: SeenNode | None) -> None:
+        """Follow Nodes."""
         node = new or old
-        if old == new or node is None or not node["name"].startswith(NODE_PREFIX):
+        if old == new or node is None or not node.name.startswith(NODE_PREFIX):
             return
-        if old and old["ready"]:
+        if old and old.ready:
             self._add(old, -1)
-            self._gone[old["name"]] = (self._clock(), self._place(old))
-        if new and new["ready"]:
+            self._gone[old.name] = (self._clock(), self._place(old))
+        if new and new.ready:
             self._replaced(new)
             self._add(new, 1)
 
-    def _replaced(self, node: Object) -> None:
+    def _replaced(self, node: SeenNode) -> None:
         """A Node that is back, or one as large as the Node that went first, counts in its place and not beside it."""
         offered = self._place(node).allocatable
         same = (name for name, (_, gone) in self._gone.items() if gone.allocatable == offered)
-        if (name := node["name"] if node["name"] in self._gone else next(same, None)) is not None:
+        if (name := node.name if node.name in self._gone else next(same, None)) is not None:
             del self._gone[name]
 
-    def _add(self, node: Object, number: int) -> None:
+    def _add(self, node: SeenNode, number: int) -> None:
         place = self._place(node)
         for name, milli in place.allocatable:
             self.allocatable[name].add(number * milli)
@@ -79,11 +79,11 @@ class Offer:
         self.version += 1
         self._sums.clear()
 
-    def _place(self, node: Object) -> Place:
-        labels = node["labels"]
+    def _place(self, node: SeenNode) -> Place:
+        labels = node.labels
         return Place(
             tuple((key, labels[key]) for key in self._keys if key in labels),
-            tuple((name, node["allocatable"].get(name, 0)) for name in self.allocatable),
+            tuple((name, node.allocatable.get(name, 0)) for name in self.allocatable),
         )
 
     def uncovered(self, living: Mapping[str, int]) -> dict[str, int]:

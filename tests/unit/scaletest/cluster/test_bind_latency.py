@@ -1,13 +1,13 @@
 """A Pod's wait begins at its first sight, within the second that its creationTimestamp names."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from scaletest.cluster.load.bind_latency import BUCKETS, BindLatency, created_at, waiting_since
+from scaletest.cluster.witness.seen import SeenPod
 
 ALL = "bigfleet_scaletest_pod_bind_latency_seconds"
 STEADY = "bigfleet_scaletest_pod_bind_latency_steady_seconds"
@@ -25,12 +25,12 @@ class Watched:
         return self.registry.get_sample_value(name)
 
 
-def pod(uid: str, created: float, *, bound: bool) -> dict[str, Any]:
-    return {"uid": uid, "created": created, "node": "n1" if bound else ""}
+def pod(uid: str, created: float, *, bound: bool) -> SeenPod:
+    return SeenPod("", uid, "", "n1" if bound else "", created=created)
 
 
 def test_a_creation_timestamp_is_read_as_unix_seconds() -> None:
-    assert created_at({"metadata": {"creationTimestamp": "1970-01-01T00:01:40Z"}}) == 100.0
+    assert created_at("1970-01-01T00:01:40Z") == 100.0
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6))
@@ -67,7 +67,7 @@ def test_only_pods_that_appear_after_the_soak_began_are_steady() -> None:
     watched.latency.on_change(None, longest)
     for waiting, now in ((early, 1012.0), (late, 1012.5), (longest, 1020.5)):
         watched.now = now
-        watched.latency.on_change(waiting, waiting | {"node": "n1"})
+        watched.latency.on_change(waiting, replace(waiting, node="n1"))
     assert watched.read(f"{ALL}_count") == 3
     assert watched.read(f"{STEADY}_count") == 2
     assert watched.read("bigfleet_scaletest_pod_bind_latency_steady_max_seconds") == 9.0
@@ -80,7 +80,7 @@ def test_a_stateful_pod_that_comes_back_under_its_name_waits_anew() -> None:
     watched.now = 1008.5
     watched.latency.on_change(old, new)
     watched.now = 1010.0
-    watched.latency.on_change(new, new | {"node": "n1"})
+    watched.latency.on_change(new, replace(new, node="n1"))
     assert watched.read(f"{ALL}_sum") == pytest.approx(1.5)
 
 
@@ -89,7 +89,7 @@ def test_a_pod_that_leaves_unbound_is_forgotten() -> None:
     waiting = pod("a", 1000, bound=False)
     watched.latency.on_change(None, waiting)
     watched.latency.on_change(waiting, None)
-    watched.latency.on_change(None, waiting | {"node": "n1"})
+    watched.latency.on_change(None, replace(waiting, node="n1"))
     assert watched.read(f"{ALL}_count") == 0
 
 

@@ -1,7 +1,6 @@
 """Pods leave at the asked rate, and only during the soak."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, cycle, islice, repeat
@@ -23,6 +22,7 @@ from scaletest.model.demand.draw import Ints, Numbers
 from scaletest.model.demand.happenings import Course
 from scaletest.model.documents.catalog import Archetype, Size
 from scaletest.model.documents.loadprofile import LoadProfile
+from tests.soaking import soak
 from tests.unit.plans import shipped_plan
 from tests.unit.virtual_time import VirtualTimeLoop
 
@@ -99,11 +99,6 @@ def test_micro_bursts_multiply_some_seconds() -> None:
 def test_the_same_seed_gives_the_same_seconds() -> None:
     load = profile(churn_per_minute=0.24, micro_burst_rate_per_minute=6)
     assert ticks(load, 50) == ticks(load, 50) != ticks(load, 50, seed=2)
-
-
-def soak(seconds_ago: float = 0.0) -> dict[str, Any]:
-    """What the runner says when a soak began so long ago."""
-    return {"data": {"phase": "soak", "soakStart": str(time.time() - seconds_ago)}}
 
 
 def pods_due(_archetype: str, at_seconds: Numbers) -> Ints:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scaletest.cluster.load.run_watch import RunWatch
+from bigfleet.kube import Metadata
+from scaletest.cluster.load.run_watch import RunConfigMap, RunState, RunWatch
 from scaletest.cluster.mounted import read_mounted
 from scaletest.errors import UsageError
 from scaletest.model.documents.loadprofile import LoadProfile
@@ -40,8 +41,8 @@ def test_a_missing_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
         read_mounted(tmp_path / "nowhere.yaml", LoadProfile)
 
 
-def config_map(phase: str, soak_start: str = "") -> dict[str, Any]:
-    return {"data": {"phase": phase, "soakStart": soak_start}}
+def config_map(phase: str, soak_start: str = "") -> RunConfigMap:
+    return RunConfigMap(Metadata(), RunState(phase, soak_start))
 
 
 async def test_the_soak_is_on_from_its_phase_until_the_next() -> None:

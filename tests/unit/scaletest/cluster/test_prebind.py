@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
 from scaletest.cluster.load import prebind
 from scaletest.cluster.load.prebind import bind_all, in_play, plan_anchors, plan_bindings, pre_bind
-from scaletest.cluster.load.trimming import trim_node
+from scaletest.cluster.load.trimming import OfferedNodeSubset, trim_node
+from scaletest.cluster.witness.seen import SeenNode, SeenPod
 from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload
 from scaletest.model.demand.seeding import ARCHETYPE_LABEL
@@ -32,11 +34,11 @@ def workload(name: str, replicas: int, *, cpu: str = "1", archetype: str = "web"
     return Workload(name, kind, replicas, kind.pod_sizes[0], 1000, has_spread=kind.spread is not None, group=group)
 
 
-def pods(*workloads: Workload, on: Iterable[str] = ()) -> list[dict[str, Any]]:
+def pods(*workloads: Workload, on: Iterable[str] = ()) -> list[SeenPod]:
     """Their Pods; the first ones are on the given nodes."""
     places = iter(on)
     return [
-        {"name": f"{one.name}-{index}", "uid": f"u-{one.name}-{index}", "workload": one.name, "node": next(places, "")}
+        SeenPod(f"{one.name}-{index}", f"u-{one.name}-{index}", one.name, next(places, ""))
         for one in workloads
         for index in range(one.replicas)
     ]
@@ -44,40 +46,39 @@ def pods(*workloads: Workload, on: Iterable[str] = ()) -> list[dict[str, Any]]:
 
 def node(
     name: str, *, cpu: int = 4, zone: str = "zone-a", rack: str = "r1", archetype: str = "web", ready: bool = True
-) -> dict[str, Any]:
+) -> SeenNode:
     labels = {INSTANCE_TYPE_KEY: "m6i.large", ZONE_KEY: zone, RACK_KEY: rack, ARCHETYPE_LABEL: archetype}
-    return trim_node(
-        {
-            "metadata": {"name": name, "labels": labels},
-            "spec": {},
-            "status": {
-                "allocatable": {"cpu": str(cpu), "pods": "1100"},
-                "conditions": [{"type": "Ready", "status": str(ready)}],
-            },
-        }
-    )
+    manifest = {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": str(cpu), "pods": "1100"},
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        },
+    }
+    return trim_node(msgspec.convert(manifest, OfferedNodeSubset))
 
 
 class Nodes:
     """As an informer shows them."""
 
-    def __init__(self, *nodes: dict[str, Any]) -> None:
-        self._nodes = {one["name"]: one for one in nodes}
+    def __init__(self, *nodes: SeenNode) -> None:
+        self._nodes = {one.name: one for one in nodes}
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[SeenNode]:
         return iter(list(self._nodes.values()))
 
-    def get(self, name: str) -> dict[str, Any] | None:
+    def get(self, name: str) -> SeenNode | None:
         return self._nodes.get(name)
 
-    def add(self, one: dict[str, Any]) -> None:
-        self._nodes[one["name"]] = one
+    def add(self, one: SeenNode) -> None:
+        self._nodes[one.name] = one
 
     def drop(self, name: str) -> None:
         self._nodes.pop(name, None)
 
 
-def planned(workloads: list[Workload], there: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> dict[str, str]:
+def planned(workloads: list[Workload], there: list[SeenPod], nodes: list[SeenNode]) -> dict[str, str]:
     return dict(plan_bindings({one.name: pods_of(one) for one in workloads}, there, nodes))
 
 
@@ -157,7 +158,7 @@ def test_pods_on_machines_of_a_spread_wait_until_all_nodes_are_there() -> None:
     assert len(plan_bindings(classes, pods(*all_of_them), nodes)) == 5
 
 
-def anchored(workloads: list[Workload], there: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> dict[str, str]:
+def anchored(workloads: list[Workload], there: list[SeenPod], nodes: list[SeenNode]) -> dict[str, str]:
     """Gang → the node of its anchor."""
     anchors = plan_anchors({one.name: pods_of(one) for one in workloads}, there, nodes)
     return {pod.rpartition("-")[0]: place for pod, place in anchors}
@@ -192,7 +193,7 @@ async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bou
     async def bind(pod: str, name: str) -> bool:
         asked.append((pod, name))
         if len(asked) == 1:  # someone else was faster, elsewhere
-            next(one for one in there if one["name"] == pod)["node"] = "n0"
+            next(one for one in there if one.name == pod).node = "n0"
             nodes.add(node("n2"))
             return False
         return True  # the watch shows it later: never, here
@@ -221,9 +222,9 @@ async def test_the_fill_is_not_over_before_its_last_pod_exists_and_leaves_others
 async def test_the_fill_is_not_over_while_the_replacement_of_a_pod_that_leaves_waits() -> None:
     """A machine was drained in the middle of it: its Pods still have their node, and are nobody's any more."""
     web = workload("web", 2)
-    there = [pod | {"leaving": False} for pod in pods(web, on=["n0", "n1"])]
-    there[1]["leaving"] = True
-    there.append({"name": "web-new", "uid": "u-new", "workload": "web", "node": "", "leaving": False})
+    there = pods(web, on=["n0", "n1"])
+    there[1].leaving = True
+    there.append(SeenPod("web-new", "u-new", "web"))
     done: list[tuple[str, str]] = []
 
     async def bind(pod: str, node: str) -> bool:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from bigfleet.process import daemon
 from scaletest.cluster.load.metrics import LoadMetrics
 from scaletest.cluster.nodes.metrics import NodeCreatorMetrics as NodeCreatorMetrics
+from scaletest.cluster.nodes.trims import KeptPod
 from scaletest.cluster.ports import LOAD_DRIVER_PORT, NODE_CREATOR_PORT
 from scaletest.run.fleet import filling
 from scaletest.run.fleet.filling import Asked, Fill, await_fill, look_at_pods
@@ -107,7 +108,9 @@ async def test_the_clusters_of_this_machine_are_asked_themselves_and_one_that_st
     load.active.set(39)
     load.enter("steady")
     nodes = NodeCreatorMetrics(creator)
-    nodes.count_pod(None, {"node": "n", "running": True})
+    nodes.count_pod(
+        None, KeptPod(key="default/a", uid="a", node="n", running=True, leaving=False, lives=True, evicted=False)
+    )
     servers: list[Any] = [
         await daemon.serve_metrics(f"{ips[0]}:{LOAD_DRIVER_PORT}", driver),
         await daemon.serve_metrics(f"{ips[0]}:{NODE_CREATOR_PORT}", creator),

@@ -23,6 +23,7 @@ from scaletest.cluster.witness.drawn_needs import (
 )
 from scaletest.cluster.witness.held_needs import LOOKS, NEED_FIELDS, Bounds, bounds_of, findings
 from scaletest.cluster.witness.living import BEHIND_SECONDS, Living
+from scaletest.cluster.witness.seen import SeenRequest
 from scaletest.model.demand.draw import Workload
 from scaletest.model.documents.catalog import SpreadConstraint
 from tests.unit.scaletest.cluster.witness.test_expected import CATALOGS, drawn_from, spec_of
@@ -223,7 +224,7 @@ def test_a_witness_that_has_not_looked_lately_says_nothing(world: World) -> None
 
 def test_where_requests_exist_without_pods_they_are_what_the_engine_must_hold() -> None:
     world = World(without_pods=True)
-    item = {"name": "web-0-3", "uid": "r", "workload": "web-0", "leaving": False, "acknowledged": False}
+    item = SeenRequest("r", name="web-0-3", workload="web-0")
     world.witness.on_request(None, item)
     world.wait(60)
     look(world, rows_of([replace(WEB, replicas=1)]))

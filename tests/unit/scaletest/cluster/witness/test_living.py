@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaletest.cluster.witness.needs import need_of
+from scaletest.cluster.witness.seen import SeenNode, SeenPod, SeenRequest
 from tests.unit.scaletest.cluster.witness.test_expected import spec_of
 from tests.unit.witness_world import ALL, GANG, SPREAD, TEAMED, WEB, World, node, pod, request
 
@@ -239,7 +240,7 @@ def test_machines_of_the_wrong_kind_cover_nothing(world: World) -> None:
     world.witness.on_pod(None, pod("a"))
     world.witness.on_pod(None, pod("b"))
     world.witness.on_node(None, node(cpu=2))
-    other = node()["labels"] | {"node.kubernetes.io/instance-type": "c6i.large"}
+    other = node().labels | {"node.kubernetes.io/instance-type": "c6i.large"}
     world.witness.on_node(None, node("fake-2", cpu=64, labels=other))
     assert world["allocatable{cpu,highest}"] == 66
     assert world["uncovered{cpu}"] == 2
@@ -250,7 +251,7 @@ def test_machines_of_the_wrong_kind_cover_nothing(world: World) -> None:
 
 
 def test_particular_pods_take_the_room_of_those_that_are_less_so(world: World) -> None:
-    own = node()["labels"] | {"example.com/team": "team-1"}
+    own = node().labels | {"example.com/team": "team-1"}
     world.witness.on_node(None, node(cpu=2, labels=own))
     world.witness.on_node(None, node("fake-2", cpu=2))
     world.witness.on_pod(None, pod("a", TEAMED))
@@ -300,15 +301,15 @@ def test_axes_are_asked_for_too(world: World) -> None:
     world.witness.on_pod(None, pod("a", TEAMED))
     world.witness.on_node(None, node())
     assert world["pods_lacking_capacity"] == 1
-    other, own = (node()["labels"] | {"example.com/team": f"team-{index}"} for index in (0, 1))
+    other, own = (node().labels | {"example.com/team": f"team-{index}"} for index in (0, 1))
     world.witness.on_node(None, node("fake-2", labels=other))
     assert world["pods_lacking_capacity"] == 1
     world.witness.on_node(None, node("fake-3", labels=own))
     assert world["pods_lacking_capacity"] == 0
 
 
-def in_rack(name: str, rack: str, **changes: Any) -> dict[str, Any]:
-    return node(name, labels=node()["labels"] | {"topology.bigfleet/rack": rack}, **changes)
+def in_rack(name: str, rack: str, **changes: Any) -> SeenNode:
+    return node(name, labels=node().labels | {"topology.bigfleet/rack": rack}, **changes)
 
 
 def test_a_gang_lacks_capacity_while_no_rack_can_hold_all_of_it(world: World) -> None:
@@ -326,8 +327,8 @@ def test_a_gang_lacks_capacity_while_no_rack_can_hold_all_of_it(world: World) ->
 
 
 def test_a_hard_spread_lacks_capacity_while_one_zone_has_too_little(world: World) -> None:
-    def in_zone(name: str, zone: str) -> dict[str, Any]:
-        return node(name, cpu=2, labels=node()["labels"] | {"topology.kubernetes.io/zone": zone})
+    def in_zone(name: str, zone: str) -> SeenNode:
+        return node(name, cpu=2, labels=node().labels | {"topology.kubernetes.io/zone": zone})
 
     for number in range(4):
         world.witness.on_node(None, in_zone(f"fake-a{number}", "zone-a"))
@@ -367,7 +368,7 @@ def test_a_lack_is_as_old_as_the_pod_and_no_older_than_the_lack(world: World) ->
 
 def test_without_pods_the_requests_are_what_lives_and_nothing_is_paired() -> None:
     world = World(without_pods=True)
-    item = {"name": "web-0-3", "uid": "r", "workload": "web-0", "leaving": False, "acknowledged": False}
+    item = SeenRequest("r", name="web-0-3", workload="web-0")
     world.witness.on_request(None, item)
     world.wait(2)
     assert world["demand{cpu,batch,plain,highest}"] == 2
@@ -377,7 +378,7 @@ def test_without_pods_the_requests_are_what_lives_and_nothing_is_paired() -> Non
     assert not names & {"pods", "pods_without_request", "requests_without_pod", "requests_wrong_total"}
     assert not any("lacking" in name for name in names)
     world.witness.on_request(item, None)
-    world.witness.on_request(None, item | {"uid": "s"})
+    world.witness.on_request(None, msgspec.structs.replace(item, uid="s"))
     world.wait(11)
     assert world["demand{cpu,batch,plain,lowest}"] == 2
     assert world.arrivals == ["web-0", "web-0"]
@@ -393,34 +394,33 @@ def test_nothing_is_said_before_everything_was_seen_once(world: World) -> None:
 def test_whatever_happens_the_figures_are_those_of_what_is_there(seed: int) -> None:
     """Objects come, change and go at random; a count from scratch gives the same."""
     dice, world = random.Random(seed), World()
-    pods: dict[str, dict[str, Any]] = {}
-    requests: dict[str, dict[str, Any]] = {}
-    nodes: dict[str, dict[str, Any]] = {}
+    pods: dict[str, SeenPod] = {}
+    requests: dict[str, SeenRequest] = {}
+    nodes: dict[str, SeenNode] = {}
     for step in range(120):
         match dice.randrange(6):
             case 0 | 1:
                 name = f"pod-{dice.randrange(8)}"
                 old = pods.get(name)
-                uid = old["uid"] if old and dice.random() < 0.6 else f"{dice.randrange(8)}-{step}"
+                uid = old.uid if old and dice.random() < 0.6 else f"{dice.randrange(8)}-{step}"
                 place, alive = dice.choice(["", "fake-1"]), dice.random() < 0.7
-                if old and old["uid"] == uid:
-                    place, alive = old["node"] or place, old["alive"] and alive
-                of = ALL[old["workload"]] if old and old["uid"] == uid else dice.choice([WEB, SPREAD, GANG, TEAMED])
+                if old and old.uid == uid:
+                    place, alive = old.node or place, old.alive and alive
+                of = ALL[old.workload] if old and old.uid == uid else dice.choice([WEB, SPREAD, GANG, TEAMED])
                 new = pod(uid, of, name=name, node=place, alive=alive) if dice.random() < 0.8 else None
                 _put(pods, name, new, world.witness.on_pod)
             case 2 | 3:
                 name = f"r-{dice.randrange(8)}"
-                uids = [one["uid"] for one in pods.values()] or ["nobody"]
-                old = requests.get(name)
-                keep = (
-                    old if old and dice.random() < 0.5 else request(f"{name}-{step}", dice.choice([*uids, ""]), RIGHT)
-                )
-                new = keep | {"leaving": dice.random() < 0.2, "acknowledged": dice.random() < 0.4}
-                _put(requests, name, new if dice.random() < 0.8 else None, world.witness.on_request)
+                uids = [one.uid for one in pods.values()] or ["nobody"]
+                keep = requests.get(name)
+                if not keep or dice.random() >= 0.5:
+                    keep = request(f"{name}-{step}", dice.choice([*uids, ""]), RIGHT)
+                asked = msgspec.structs.replace(keep, leaving=dice.random() < 0.2, acknowledged=dice.random() < 0.4)
+                _put(requests, name, asked if dice.random() < 0.8 else None, world.witness.on_request)
             case 4:
                 name = f"fake-{dice.randrange(4)}"
-                new = node(name, cpu=dice.choice([1, 4, 64]), ready=dice.random() < 0.7)
-                _put(nodes, name, new if dice.random() < 0.7 else None, world.witness.on_node)
+                joined = node(name, cpu=dice.choice([1, 4, 64]), ready=dice.random() < 0.7)
+                _put(nodes, name, joined if dice.random() < 0.7 else None, world.witness.on_node)
             case _:
                 world.wait(1)
     world.wait(11)
@@ -435,12 +435,14 @@ def _put(here: dict[str, Any], name: str, new: Any, tell: Any) -> None:
         tell(old, new)
 
 
-def _check(world: World, pods: dict[str, Any], requests: dict[str, Any], nodes: dict[str, Any]) -> None:
-    living = [one for one in pods.values() if one["alive"]]
-    alive = [one for one in requests.values() if not one["leaving"]]
+def _check(
+    world: World, pods: dict[str, SeenPod], requests: dict[str, SeenRequest], nodes: dict[str, SeenNode]
+) -> None:
+    living = [one for one in pods.values() if one.alive]
+    alive = [one for one in requests.values() if not one.leaving]
     demand: Counter[str] = Counter()
     for one in living:
-        for (resource, priority_class, kind), milli in need_of(ALL[one["workload"]]).combinations.items():
+        for (resource, priority_class, kind), milli in need_of(ALL[one.workload]).combinations.items():
             demand[f"demand{{{resource},{priority_class},{kind},lowest}}"] += milli
     figures = world.figures()
     for name, value in figures.items():
@@ -448,10 +450,10 @@ def _check(world: World, pods: dict[str, Any], requests: dict[str, Any], nodes: 
             assert value == demand[name] / 1000
     assert figures["pods{lowest}"] == figures["pods{highest}"] == len(living)
     assert figures["requests{lowest}"] == len(alive)
-    asked = Counter(one["pod"] for one in alive)
-    uids = {one["uid"] for one in living}
+    asked = Counter(one.pod for one in alive)
+    uids = {one.uid for one in living}
     assert figures["pods_without_request"] == sum(not asked[uid] for uid in uids)
     assert figures["requests_without_pod"] == len(alive) - sum(bool(asked[uid]) for uid in uids)
-    assert figures["requests_unacknowledged"] == sum(not one["acknowledged"] for one in alive)
-    offered = sum(one["allocatable"]["cpu"] for one in nodes.values() if one["ready"])
+    assert figures["requests_unacknowledged"] == sum(not one.acknowledged for one in alive)
+    offered = sum(one.allocatable["cpu"] for one in nodes.values() if one.ready)
     assert figures["allocatable{cpu,lowest}"] == offered / 1000
