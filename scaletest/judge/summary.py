@@ -105,7 +105,7 @@ class SummaryGate(Document):
     title: str
     """Its name for people."""
     unit: Unit | Literal[""] = ""
-    """Of value and bound; empty in evidence from before gates had one."""
+    """Of value and bar; empty in evidence from before gates had one."""
     component: Component | Literal[""] = ""
     """Whose mistake a failure points to."""
     query: str
@@ -116,10 +116,10 @@ class SummaryGate(Document):
     """Which part of the soak counts."""
     value: float | None = None
     """What was measured; left out if nothing was."""
-    bound: float
-    """The bar."""
+    bar: float
+    """What the value is held against."""
     least: bool
-    """The value must reach the bound, rather than stay at or below it."""
+    """The value must reach the bar, rather than stay at or below it."""
     observations: int | None = None
     """How many observations stand behind the value; left out where nothing is counted."""
     verdict: Verdict
@@ -273,6 +273,7 @@ class Summary(Document):
             raise ValueError("it is no map")
         if "apiVersion" not in document:
             document |= {"apiVersion": API_VERSION, "kind": "Summary"}
+        _rename_bounds(document)
         try:
             # As JSON, so that tuples may be lists and the rest is strict.
             return cls.model_validate_json(json.dumps(document), strict=True)
@@ -280,3 +281,11 @@ class Summary(Document):
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             raise ValueError(f"{where}: {first['msg'].lower()}") from error
+
+
+def _rename_bounds(document: dict[str, Json]) -> None:
+    """What is now called a gate's bar was its `bound` once."""
+    gates = document.get("gates")
+    for gate in gates if isinstance(gates, list) else ():
+        if isinstance(gate, dict) and "bound" in gate:
+            gate["bar"] = gate.pop("bound")

@@ -10,12 +10,12 @@ from scaletest.report.margins import margin_of
 _WIDTH, _HEIGHT, _PAD = 220, 40, 3
 
 
-def gate_curve(points: Sequence[tuple[float, float]], bound: float, least: bool, title: str) -> str:
+def gate_curve(points: Sequence[tuple[float, float]], bar: float, least: bool, title: str) -> str:
     """Values over time with the bar dashed across; empty without values."""
     if not points:
         return ""
     first, last = points[0][0], points[-1][0]
-    low, high = _range([value for _, value in points], bound, least)
+    low, high = _range([value for _, value in points], bar, least)
 
     def x(at: float) -> float:
         return _PAD + (at - first) / ((last - first) or 1) * (_WIDTH - 2 * _PAD)
@@ -27,20 +27,20 @@ def gate_curve(points: Sequence[tuple[float, float]], bound: float, least: bool,
     missed = "".join(
         f'<circle cx="{x(at):.1f}" cy="{y(value):.1f}" r="2" class="missed"/>'
         for at, value in points
-        if margin_of(value, bound, least) < 0
+        if margin_of(value, bar, least) < 0
     )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img">'
         f"<title>{escape(title)}: {counted(len(points), 'sample')}, {min(v for _, v in points):.4g} to "
         f"{max(v for _, v in points):.4g}</title>"
-        f'<line x1="0" x2="{_WIDTH}" y1="{y(bound):.1f}" y2="{y(bound):.1f}" class="bar"/>'
+        f'<line x1="0" x2="{_WIDTH}" y1="{y(bar):.1f}" y2="{y(bar):.1f}" class="bar"/>'
         f'<polyline points="{drawn}" class="curve"/>{missed}</svg>'
     )
 
 
-def _range(values: Sequence[float], bound: float, least: bool) -> tuple[float, float]:
+def _range(values: Sequence[float], bar: float, least: bool) -> tuple[float, float]:
     """The bar is always in view. A latency is seen against zero, a floor from nearby."""
-    low, high = min(*values, bound), max(*values, bound)
+    low, high = min(*values, bar), max(*values, bar)
     if not least:
         low = min(0.0, low)
     room = (high - low) * 0.1 or abs(high) * 0.1 or 1.0

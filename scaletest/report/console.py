@@ -129,17 +129,17 @@ def gate_lines(gates: Sequence[JudgedGate]) -> list[str]:
 
 def _gate_lines(gate: JudgedGate, width: int) -> list[str]:
     value = "–" if gate.value is None else f"{gate.value:.4g}"
-    bound = f"{'≥' if gate.least else '≤'} {gate.bound:g} {gate.unit}".rstrip()
+    bar = f"{'≥' if gate.least else '≤'} {gate.bar:g} {gate.unit}".rstrip()
     seen = _observations(gate)
     note = "" if gate.verdict == "pass" else f"{gate.verdict}: {gate.reason}"
     figures = f"  {_MARKS[gate.verdict]} {gate.title:<{width}}  {value:>9}  "
-    aligned = f"{figures}{bound:<15} {seen:<9} {note}".rstrip()
+    aligned = f"{figures}{bar:<15} {seen:<9} {note}".rstrip()
     # A note that has no room in its column moves up to the figures, or stands below them.
-    close = " ".join(filter(None, [f"{figures}{bound}", seen, note]))
+    close = " ".join(filter(None, [f"{figures}{bar}", seen, note]))
     for whole in (aligned, close):
         if len(whole) <= screen_columns():
             return [whole]
-    return [f"{figures}{bound:<15} {seen}".rstrip(), *fitted([f"      {note}"])]
+    return [f"{figures}{bar:<15} {seen}".rstrip(), *fitted([f"      {note}"])]
 
 
 def _observations(gate: JudgedGate) -> str:

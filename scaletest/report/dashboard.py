@@ -187,7 +187,7 @@ def _picture(gate: Gate) -> str:
 
 def _breach(query: str, gate: Gate) -> str:
     """1 or 0; nothing where there is no number: a NaN compares as good with any bar."""
-    return f"((({query}) > -Inf) {'<' if gate.least else '>'} bool {gate.bound:g})"
+    return f"((({query}) > -Inf) {'<' if gate.least else '>'} bool {gate.bar:g})"
 
 
 def _gate_stats(gates: Iterable[Gate], plan: Plan) -> Iterator[Panel]:
@@ -195,7 +195,7 @@ def _gate_stats(gates: Iterable[Gate], plan: Plan) -> Iterator[Panel]:
     for gate in gates:
         number = _STAT_IDS.get(gate.key, fresh)
         fresh += gate.key not in _STAT_IDS
-        yield Panel(number, gate.title, {"": _picture(gate)}, "stat", _unit(gate), gate.bound, gate.least, gate.key)
+        yield Panel(number, gate.title, {"": _picture(gate)}, "stat", _unit(gate), gate.bar, gate.least, gate.key)
     gate = reclaim_gate(plan)
     yield Panel(fresh, "reclaims, all so far", {"": f"sum({RECLAIMS})"}, "stat", description=gate.key)
     yield Panel(109, "machines failed", {"": 'sum(bigfleet_shard_inventory_machines{state="Failed"})'}, "stat")
@@ -213,7 +213,7 @@ def _gate_series(gates: Iterable[Gate]) -> Iterator[Panel]:
             {gate.key: _picture(gate)},
             "timeseries",
             _unit(gate),
-            gate.bound,
+            gate.bar,
             gate.least,
         )
 

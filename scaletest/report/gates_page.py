@@ -36,7 +36,7 @@ def gates_page(plan: Plan, catches: Mapping[str, Sequence[str]]) -> str:
 
 def _entry(gate: Gate, catches: Sequence[str]) -> Iterator[str]:
     yield f"## {gate.title}\n"
-    yield f"`{gate.key}` {'≥' if gate.least else '≤'} {gate.bound:g} {gate.unit} · blames the {gate.component}\n"
+    yield f"`{gate.key}` {'≥' if gate.least else '≤'} {gate.bar:g} {gate.unit} · blames the {gate.component}\n"
     yield f"{gate.meaning}\n"
     rows = {
         "claim": gate.claim,

@@ -81,15 +81,15 @@ def _gates(summary: Summary) -> Iterator[str]:
             (sample.seconds, sample.gates[gate.key]) for sample in summary.gate_samples if gate.key in sample.gates
         ]
         value = gate.value
-        margin = None if value is None else margin_of(value, gate.bound, gate.least)
+        margin = None if value is None else margin_of(value, gate.bar, gate.least)
         note = "" if gate.verdict == "pass" else f'<br><span class="note">{escape(gate.reason)}</span>'
         yield (
             f'<tr class="{gate.verdict}"><td class="mark">{_MARKS[gate.verdict]}</td>'
             f'<td title="{escape(gate.query)}">{escape(gate.title)}{note}</td>'
-            f"<td>{_number(value)}</td><td>{'≥' if gate.least else '≤'} {_number(gate.bound)} "
+            f"<td>{_number(value)}</td><td>{'≥' if gate.least else '≤'} {_number(gate.bar)} "
             f"{escape(gate.unit)}</td>"
             f"<td>{percent(margin)}</td><td>{'' if gate.observations is None else gate.observations}</td>"
-            f"<td>{gate_curve(points, gate.bound, gate.least, gate.title)}</td></tr>"
+            f"<td>{gate_curve(points, gate.bar, gate.least, gate.title)}</td></tr>"
         )
     yield "</tbody></table>"
     yield '<p class="dim">The dashed line is the bar. Hover over a gate for its query.</p>'

@@ -136,7 +136,7 @@ def _most_telling(heard: Heard, gates: Sequence[Gate], room: int) -> list[Gate]:
 
     def margin(gate: Gate) -> float:
         value = heard.gates.get(gate.key)
-        return 1.0 if value is None else margin_of(value, gate.bound, gate.least)
+        return 1.0 if value is None else margin_of(value, gate.bar, gate.least)
 
     near = sorted((gate for gate in gates if margin(gate) < _NEAR), key=margin)
     chosen = {gate.key for gate in [*near, *(gate for gate in gates if gate not in near)][:room]}
@@ -195,10 +195,10 @@ def _gates(heard: Heard, gates: Sequence[Gate], width: int, columns: int) -> Ite
 
 
 def _gate(gate: Gate, value: float | None, room: int) -> Text:
-    margin = None if value is None else margin_of(value, gate.bound, gate.least)
+    margin = None if value is None else margin_of(value, gate.bar, gate.least)
     style = "dim" if margin is None else "red" if margin < 0 else "green"
     mark = "·" if margin is None else "✗" if margin < 0 else "✓"
-    figures = f"{_short(value):>6}{'≥' if gate.least else '≤'}{_short(gate.bound):<5}"
+    figures = f"{_short(value):>6}{'≥' if gate.least else '≤'}{_short(gate.bar):<5}"
     spare = f"{percent(margin):>5}"
     title = max(0, room - len(figures) - len(spare) - 2)
     return Text.assemble((mark, style), f" {gate.title[:title]:<{title}}", (figures, ""), (spare, style))

@@ -1,11 +1,11 @@
 """How far a gate's value is from its bar."""
 
 
-def margin_of(value: float, bound: float, least: bool) -> float:
+def margin_of(value: float, bar: float, least: bool) -> float:
     """Share of the bar that is left: 1 is all of it, 0 is on the bar, below 0 is beyond it."""
-    room = value - bound if least else bound - value
-    if bound:
-        return room / abs(bound)
+    room = value - bar if least else bar - value
+    if bar:
+        return room / abs(bar)
     return 1.0 if room == 0 else -1.0 if room < 0 else 1.0
 
 

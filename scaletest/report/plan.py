@@ -76,7 +76,7 @@ class GateDocument(TypedDict):
     key: str
     title: str
     unit: Unit
-    bound: float
+    bar: float
     least: bool
     # What is counted, and how often it will happen, where the gate counts.
     observes: NotRequired[Cause]
@@ -287,7 +287,7 @@ def _gate_document(gate: Gate, plan: Plan) -> GateDocument:
         "key": gate.key,
         "title": gate.title,
         "unit": gate.unit,
-        "bound": gate.bound,
+        "bar": gate.bar,
         "least": gate.least,
     }
     if gate.cause:
@@ -297,10 +297,10 @@ def _gate_document(gate: Gate, plan: Plan) -> GateDocument:
 
 
 def _gate_line(gate: Gate, plan: Plan) -> str:
-    number = f"{gate.bound:,.0f}" if gate.bound == int(gate.bound) else f"{gate.bound:g}"
-    bound = f"{'≥' if gate.least else '≤'} {number} {gate.unit}"
+    number = f"{gate.bar:,.0f}" if gate.bar == int(gate.bar) else f"{gate.bar:g}"
+    bar = f"{'≥' if gate.least else '≤'} {number} {gate.unit}"
     expected = counted(plan.expected[gate.cause], gate.cause.removesuffix("s")) if gate.cause else ""
-    return f"  {gate.title:<36} {bound:<16} {expected}".rstrip()
+    return f"  {gate.title:<36} {bar:<16} {expected}".rstrip()
 
 
 def _times_asked_for(plan: Plan) -> str:

@@ -27,12 +27,12 @@ UNMEASURED_VALUE = -1.0
 
 @dataclass(frozen=True)
 class Gate:
-    """One bar. `least` bars fail below the bound, others above it."""
+    """One bar. `least` bars fail below it, others above it."""
 
     key: str
     title: str
     measure: Measure
-    bound: float
+    bar: float
     unit: Unit
     component: Component
     # One sentence for people: what fails when it fails.
@@ -65,7 +65,7 @@ class Gate:
         return getattr(self.measure, "query", "") or self.measure.text(0)
 
     def holds(self, value: float) -> bool:
-        return value >= self.bound if self.least else value <= self.bound
+        return value >= self.bar if self.least else value <= self.bar
 
     def windowed(self, seconds: int) -> str:
         return self.measure.text(seconds)
@@ -111,7 +111,7 @@ class GateRecord:
     source: Source
     window: WindowKind
     value: float | None
-    bound: float
+    bar: float
     least: bool
     observations: int | None
     verdict: Verdict
@@ -138,7 +138,7 @@ def judge(gate: Gate, reading: Reading, window_seconds: int, min_observations: i
         source=gate.measure.source,
         window=gate.window,
         value=reading.value,
-        bound=gate.bound,
+        bar=gate.bar,
         least=gate.least,
         observations=reading.observations,
         verdict=verdict,
@@ -165,5 +165,5 @@ def _verdict(gate: Gate, reading: Reading, min_observations: int) -> tuple[Verdi
         return "saturated", f"beyond the histogram's last bucket ({reading.ceiling:g})"
     holds = gate.holds(value)
     relation = ("≥" if gate.least else "≤") if holds else ("<" if gate.least else ">")
-    sentence = f"{value:g} {relation} {gate.bound:g}"
+    sentence = f"{value:g} {relation} {gate.bar:g}"
     return ("pass", sentence) if holds else ("fail", f"{sentence}: {reading.detail}" if reading.detail else sentence)

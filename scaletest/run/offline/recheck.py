@@ -116,8 +116,8 @@ def _change(was: SummaryGate | None, gate: GateRecord) -> str:
     if was is None:
         return f"{gate.title}: new gate, {gate.verdict}"
     parts = []
-    if was.bound != gate.bound:
-        parts.append(f"bound {was.bound:g} → {gate.bound:g}")
+    if was.bar != gate.bar:
+        parts.append(f"bar {was.bar:g} → {gate.bar:g}")
     if was.query != gate.query:
         parts.append("another query")
     if was.verdict != gate.verdict:

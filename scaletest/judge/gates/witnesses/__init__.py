@@ -41,7 +41,7 @@ def witness_gates(plan: Plan) -> Iterator[Gate]:
             expects="clusters",
             blames=("target",),
         ),
-        bound=1,
+        bar=1,
         unit="times",
         component="shard",
         meaning="A shard or the provider lets a cluster speak for another, read what others lack, or move machines.",

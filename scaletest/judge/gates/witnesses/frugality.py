@@ -27,7 +27,7 @@ def frugality_gates(plan: Plan) -> Iterator[Gate]:
         WorstMember(
             f"rate(bigfleet_process_cpu_seconds_total{{{_PROCESSES}}}[{{w}}])", members=_MEMBERS, blames=_BLAMES
         ),
-        bound=round(_PROCESS_CORES * (1 + machines / _MACHINES_PER_CORE), 2),
+        bar=round(_PROCESS_CORES * (1 + machines / _MACHINES_PER_CORE), 2),
         unit="cores",
         component="BigFleet",
         meaning="One process of BigFleet burns more cores than its work explains.",
@@ -44,7 +44,7 @@ def frugality_gates(plan: Plan) -> Iterator[Gate]:
             "residentGrowth",
             "growth of BigFleet's memory",
             AtEnd(f"min_over_time({resident}[{_LOOK_SECONDS}s]) / {before} - 1", members=_MEMBERS, blames=_BLAMES),
-            bound=_GROWTH_SHARE,
+            bar=_GROWTH_SHARE,
             unit="share",
             component="BigFleet",
             meaning="A process of BigFleet needs more and more memory although demand has not risen.",

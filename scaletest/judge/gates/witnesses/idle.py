@@ -25,7 +25,7 @@ def idle_gates(plan: Plan) -> Iterator[Gate]:
             f"max by (capacity_type) (max_over_time({LEDGER}idle_oldest_seconds{_ON_DEMAND}[{{w}}]))",
             members=("capacity_type",),
         ),
-        bound=hold + _LONGER_SECONDS,
+        bar=hold + _LONGER_SECONDS,
         unit="s",
         component="shard",
         meaning="An on-demand machine that nothing wants is not given back: it costs money for nothing.",
@@ -41,7 +41,7 @@ def idle_gates(plan: Plan) -> Iterator[Gate]:
                 f"sum(max_over_time({LEDGER}idle_before_delete_seconds_bucket"
                 f'{{capacity_type="OnDemand",le="{float(early[-1])}"}}[{{w}}]))'
             ),
-            bound=0,
+            bar=0,
             unit="machines",
             component="shard",
             meaning="Idle on-demand machines are given back before their hold is over, and the next Pods buy others.",

@@ -19,14 +19,14 @@ def test_idle_machines_are_held_to_the_hold_of_their_profile_from_both_sides() -
     assert (smoke.idle_hold_seconds, by_default.idle_hold_seconds) == (15, 300)
     for plan, early in ((smoke, "13.0"), (by_default, "298.0")):
         found = gates(plan)
-        assert found["idlePaidSeconds"].bound == plan.idle_hold_seconds + 20
+        assert found["idlePaidSeconds"].bar == plan.idle_hold_seconds + 20
         assert f'le="{early}"' in found["idleReturnedEarly"].query
 
 
 def test_a_hold_of_nothing_has_no_early() -> None:
     found = gates(changed(smoke_plan(150), "shard", idle_hold_on_demand_seconds=0.0))
     assert "idleReturnedEarly" not in found
-    assert found["idlePaidSeconds"].bound == 20
+    assert found["idlePaidSeconds"].bar == 20
 
 
 def test_what_a_profile_says_of_a_shards_slow_paths_becomes_values_of_the_chart() -> None:

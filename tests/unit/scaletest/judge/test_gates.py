@@ -17,8 +17,8 @@ from scaletest.model.files.reading import read_profile
 from tests.unit.gates import a_gate
 from tests.unit.plans import SHIPPED, shipped_plan, smoke_plan
 
-AT_MOST = a_gate("latency", "latency", "q[{w}]", bound=5.0, count="n", histogram="h")
-AT_LEAST = a_gate("ratio", "ratio", bound=0.99, least=True, count="n")
+AT_MOST = a_gate("latency", "latency", "q[{w}]", bar=5.0, count="n", histogram="h")
+AT_LEAST = a_gate("ratio", "ratio", bar=0.99, least=True, count="n")
 
 
 def verdict(gate: Gate, reading: Reading) -> str:
@@ -50,7 +50,7 @@ def test_observations_that_could_not_be_counted_are_no_data() -> None:
 
 
 def test_a_quantile_in_the_last_bucket_is_saturated_even_below_its_bound() -> None:
-    roomy = a_gate("cycle", bound=100.0, count="n", histogram="h")
+    roomy = a_gate("cycle", bar=100.0, count="n", histogram="h")
     assert verdict(roomy, Reading(8.192, 100, 8.192)) == "saturated"
 
 
@@ -68,17 +68,17 @@ def test_a_pass_always_has_a_value_within_bound_and_enough_observations(
     value: float | None, observations: int | None, ceiling: float | None
 ) -> None:
     if verdict(AT_MOST, Reading(value, observations, ceiling)) == "pass":
-        assert value is not None and value <= AT_MOST.bound
+        assert value is not None and value <= AT_MOST.bar
         assert observations is not None and observations >= 10
         assert ceiling is None or value < ceiling
 
 
 def test_what_a_profile_kills_may_come_back_once_and_nothing_else_may() -> None:
-    assert restart_gate(smoke_plan()).bound == 0
-    assert restart_gate(shipped_plan("failover-partition", "example-fat-host")).bound == 0
+    assert restart_gate(smoke_plan()).bar == 0
+    assert restart_gate(shipped_plan("failover-partition", "example-fat-host")).bar == 0
     killed = restart_gate(shipped_plan("failover-leader-kill", "example-fat-host"))
     kills = [a for a in read_profile("failover-leader-kill")[0].runner_actions if a.action.startswith("kill")]
-    assert killed.bound == len(kills) > 0
+    assert killed.bar == len(kills) > 0
     assert verdict(killed, Reading(len(kills), detail="a ended and came back (1×)")) == "pass"
     assert verdict(killed, Reading(len(kills), problem="a is gone")) == "fail"
     once_more = judge(killed, Reading(len(kills) + 1, detail="a ended and came back (2×)"), 60, 10)
@@ -87,7 +87,7 @@ def test_what_a_profile_kills_may_come_back_once_and_nothing_else_may() -> None:
 
 
 def test_every_gate_that_dev_profiles_require_is_there_with_its_bound() -> None:
-    keys = {gate.key: gate.bound for gate in [*hop_gates(smoke_plan()), reclaim_gate(smoke_plan())]}
+    keys = {gate.key: gate.bar for gate in [*hop_gates(smoke_plan()), reclaim_gate(smoke_plan())]}
     assert keys == {
         "loadgenPodsActive": 79,
         "shardsReportingCycle": 1,
@@ -130,18 +130,18 @@ def test_demand_without_pods_skips_the_bind_gate_only_when_nothing_was_observed(
     gate = next(gate for gate in gates_for(without) if gate.skip)
     assert verdict(gate, Reading(None, 0)) == "skipped"
     assert verdict(gate, Reading(None, 0, problem="Prometheus is gone")) == "no-data"
-    assert verdict(gate, Reading(gate.bound + 1, 50, 900.0)) == "fail"
+    assert verdict(gate, Reading(gate.bar + 1, 50, 900.0)) == "fail"
 
 
 def test_overrides_of_the_profile_reach_their_gates() -> None:
-    bounds = {gate.key: gate.bound for gate in gates_for(shipped_plan("50k", "example-fat-host"))}
-    assert bounds["shardCycleDurationP99Seconds"] == 25
-    assert bounds["operatorNodeStateUpdateP99Seconds"] == 1.5
+    bars = {gate.key: gate.bar for gate in gates_for(shipped_plan("50k", "example-fat-host"))}
+    assert bars["shardCycleDurationP99Seconds"] == 25
+    assert bars["operatorNodeStateUpdateP99Seconds"] == 1.5
 
 
 def test_every_shard_of_a_larger_fleet_must_report() -> None:
-    bounds = {gate.key: gate.bound for gate in gates_for(shipped_plan("50k-2shard", "example-fat-host"))}
-    assert bounds["shardsReportingCycle"] == 2
+    bars = {gate.key: gate.bar for gate in gates_for(shipped_plan("50k-2shard", "example-fat-host"))}
+    assert bars["shardsReportingCycle"] == 2
 
 
 def test_a_window_reaches_every_rate_of_every_query() -> None:
@@ -186,4 +186,4 @@ def test_the_informational_keys_of_the_runbook_are_there() -> None:
 def test_windows_are_written_into_queries() -> None:
     gate = next(gate for gate in gates_for(smoke_plan()) if gate.key == "operatorRollupP99Seconds")
     assert "[60s]" in gate.windowed(60)
-    assert not math.isnan(gate.bound)
+    assert not math.isnan(gate.bar)

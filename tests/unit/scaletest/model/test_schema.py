@@ -162,10 +162,13 @@ def test_a_summary_from_before_it_had_a_version_is_read() -> None:
     for gate in summary["gates"]:
         for added in ("unit", "component", "source", "window", "strainable"):
             del gate[added]
+        gate["bound"] = gate.pop("bar")
     for one in summary["selfCheck"]:
         for added in ("about", "unit", "least"):
             del one[added]
-    assert Summary.read(json.dumps(summary)).exit_code == 5
+    read = Summary.read(json.dumps(summary))
+    assert read.exit_code == 5
+    assert [gate.bar for gate in read.gates] == [gate["bound"] for gate in summary["gates"]]
 
 
 def test_a_summary_of_another_version_is_refused_by_its_field() -> None:

@@ -288,7 +288,7 @@ def test_every_quantile_can_exceed_its_bar(name: str) -> None:
     tops = highest_buckets()
     for gate in all_gates(shipped_plan(name, FAT)):
         if gate.histogram:
-            assert gate.bound < tops[gate.histogram], gate.key
+            assert gate.bar < tops[gate.histogram], gate.key
 
 
 def counted_seconds(plan: Plan) -> float:

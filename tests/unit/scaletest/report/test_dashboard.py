@@ -26,7 +26,7 @@ def test_every_gate_has_its_query_and_bar_on_it() -> None:
         worst = f"{'min' if gate.least else 'max'}({query})" if isinstance(gate.measure, WorstMember) else query
         assert [target["expr"] for target in panel["targets"]] == [worst]
         bars = [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
-        assert any(bar is not None and abs(bar - gate.bound) < 1e-3 for bar in bars)
+        assert any(bar is not None and abs(bar - gate.bar) < 1e-3 for bar in bars)
 
 
 def test_a_bar_that_is_switched_off_is_not_shown() -> None:

@@ -12,7 +12,7 @@ from scaletest.report.junit import junit_xml
 from tests.unit.gates import a_gate
 from tests.unit.plans import smoke_plan
 
-GATE = a_gate(title="a gate", bound=1.0)
+GATE = a_gate(title="a gate", bar=1.0)
 
 
 def suite_of(judgement: Judgement, *others: tuple[ExitCode, str]) -> ElementTree.Element:

@@ -48,7 +48,7 @@ def test_a_plan_can_be_made_again_from_its_inputs(profile: str, substrate: str) 
     again = plan_of(json.loads(json.dumps(inputs_document(plan))))
     assert again.profile == plan.profile
     assert again.values("run") == plan.values("run")
-    assert [gate.bound for gate in gates_for(again)] == [gate.bound for gate in gates_for(plan)]
+    assert [gate.bar for gate in gates_for(again)] == [gate.bar for gate in gates_for(plan)]
 
 
 def test_a_folder_without_inputs_is_refused_in_words(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_what_is_judged_otherwise_is_said() -> None:
 
 def test_a_moved_bar_and_a_new_gate_are_said() -> None:
     summary = summary_of(judged())
-    moved = summary.model_copy(update={"gates": (summary.gates[0].model_copy(update={"bound": 9.0}),)})
-    assert changes_between(moved, judged(), Outcome()) == ["roll-up p99: bound 9 → 2"]
+    moved = summary.model_copy(update={"gates": (summary.gates[0].model_copy(update={"bar": 9.0}),)})
+    assert changes_between(moved, judged(), Outcome()) == ["roll-up p99: bar 9 → 2"]
     fewer = summary.model_copy(update={"gates": ()})
     assert changes_between(fewer, judged(), Outcome()) == ["roll-up p99: new gate, pass"]
 
