@@ -24,7 +24,6 @@ _LADDER = "example-fat-host"
 _SMALL = (("smoke", "embedded"), ("dev-50", "embedded"), ("dev-50", "example-kind-laptop"))
 _SIMULATED = ("smoke", "dev-50")
 _SOAK_CYCLES = "300"
-_HOT_SHAPES = ("5k", "5k-unfolded", "50k")
 _FINE = ("pass", "skipped")
 # Of what a command that broke down said last.
 _TAIL_LINES = 20
@@ -99,7 +98,7 @@ def closed_loop() -> Iterator[Check]:
 
 
 def hot_benches() -> Iterator[Check]:
-    yield from checks_of(hot_check, "tests.bench.hot", "--quick", *_HOT_SHAPES)
+    yield from checks_of(hot_check, "tests.bench.hot")
 
 
 def scenario_check(line: str) -> Check:
