@@ -60,16 +60,6 @@ FLEET = {
 log = structlog.get_logger(__name__)
 
 
-class CannotStart(BigFleetError):
-    """Something that is needed is missing, or another process has it."""
-
-    exit_code = 2
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
 class PartEnded(BigFleetError):
     """One of the parts is no more, so none is."""
 
@@ -141,7 +131,7 @@ class AllInOneOptions:
 async def serve(options: AllInOneOptions) -> None:
     """Run all parts until cancelled; the end of one ends all."""
     if shutil.which(options.etcd_binary) is None:
-        raise CannotStart(
+        raise daemon.CannotStart(
             f"there is no {options.etcd_binary!r} here",
             "--etcd-binary PATH; `scaletest-runner tools path etcd` prints one that it has built",
         )
@@ -171,7 +161,9 @@ def check_places(options: AllInOneOptions) -> None:
                 probe.listen()
             except OSError as error:
                 hint = "`ss -ltnp` shows who listens where; --host and the --…-port flags choose other places"
-                raise CannotStart(f"{what} cannot listen at {options.host}:{port}: {error.strerror}", hint) from error
+                raise daemon.CannotStart(
+                    f"{what} cannot listen at {options.host}:{port}: {error.strerror}", hint
+                ) from error
 
 
 def commands(options: AllInOneOptions) -> dict[str, list[str]]:

@@ -4,18 +4,18 @@ BigFleetError
 ├── core            QuantityError
 ├── engine          NotBuilt
 ├── kube            KubeError, KubeConfigError
-├── process         InUse
+├── process         CannotStart, InUse
 ├── rpc             CoordinatorError, Malformed
-├── security        BadRequest, CannotListen, CertsError, EnrolmentFailed, InvalidIdentity, NotYet, Refused
-├── coordinator     CannotServe, CannotStart, EtcdUnavailable, MemberDied, StoreError
+├── security        BadRequest, CannotListen, CertsError, EnrolmentFailed, InvalidIdentity, NotEntitled, NotYet
+├── coordinator     CannotServe, EtcdUnavailable, MemberDied, StoreError
 ├── operator        CertificateRenewed, SessionEnded, TemplateError, UnsupportedRequest
 ├── podcontroller   DefaultsError
-├── provider        FaultsRefused, FleetError, Interrupted, NotConformant, NotJudged, ProviderError, StorageError,
+├── provider        FaultsRefused, FleetError, KitError, NotConformant, NotJudged, StorageError, SuiteInterrupted,
 │                   TransitionFailed, Verdict
-├── shard           BadMachine, BadRollup, BlobRefused, CorruptDomains, CorruptEpoch, IllegalTransition, NoSession,
+├── shard           BadMachine, BadRollup, BlobRefused, CorruptDomains, CorruptEpoch, IllegalMove, NoSession,
 │                   ProviderError, Rejected
-├── sim             Refused, ScenarioError
-├── allinone        CannotStart, PartEnded
+├── sim             CallRefused, ScenarioError
+├── allinone        PartEnded
 └── ctl             CtlError
 
 An error lives beside the code that raises it; where a package has a tree of its own (kube, ctl, provider/kit,

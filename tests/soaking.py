@@ -2,9 +2,9 @@
 
 import time
 
-from bigfleet.kube import Metadata
+from bigfleet.kube import ObjectMeta
 from scaletest.cluster.load.run_watch import RunConfigMap, RunState
 
 
 def soak(seconds_ago: float = 0.0) -> RunConfigMap:
-    return RunConfigMap(Metadata(), RunState("soak", str(time.time() - seconds_ago)))
+    return RunConfigMap(ObjectMeta(), RunState("soak", str(time.time() - seconds_ago)))

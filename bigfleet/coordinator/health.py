@@ -17,7 +17,7 @@ _STATUS = {
 }
 
 
-class Health:
+class HealthService:
     """Answers grpc.health.v1 for every client that the server lets in."""
 
     def __init__(self, server: grpc.aio.Server) -> None:

@@ -10,7 +10,7 @@ import structlog
 from bigfleet.coordinator import etcd
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, KeyValue, MemberStatus
 from bigfleet.coordinator.metrics import Metrics
-from bigfleet.coordinator.store import LEADER_KEY, Claim, Store
+from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.errors import BigFleetError
 
@@ -30,17 +30,19 @@ class CannotServe(BigFleetError):
     hint = "a restart begins a new term, with a new member process"
 
 
-async def claim_leadership(client: EtcdClient, status: MemberStatus, address: str, now_unix_ns: int) -> Claim | None:
+async def claim_leadership(
+    client: EtcdClient, status: MemberStatus, address: str, now_unix_ns: int
+) -> LeaderClaim | None:
     """Record that the member of `status` leads, and answer the record; None if a later term is recorded already."""
     recorded = await client.get(LEADER_KEY)
-    last = _claim(recorded) if recorded else Claim(member=0, term=0)
+    last = _claim(recorded) if recorded else LeaderClaim(member=0, term=0)
     if last.cluster == status.cluster_id:
         if last.term > status.raft_term:
             return None
         founded = last.founded_unix_ns
     else:
         founded = max(now_unix_ns, last.founded_unix_ns + 1)
-    claim = Claim(status.member_id, status.raft_term, status.cluster_id, founded, address)
+    claim = LeaderClaim(status.member_id, status.raft_term, status.cluster_id, founded, address)
     revision = recorded.mod_revision if recorded else 0
     written = await client.txn([etcd.unchanged(LEADER_KEY, revision)], [etcd.put(LEADER_KEY, claim.record())])
     return claim if written.succeeded else None
@@ -117,7 +119,7 @@ class Leadership:
     async def _take_office(self, status: MemberStatus) -> None:
         claim = await claim_leadership(self._client, status, self._address, time.time_ns())
         if claim:
-            store = Store(self._client, claim, self._metrics.applied)
+            store = CoordinatorStore(self._client, claim, self._metrics.applied)
             self.tenure = Tenure(claim, store, self._metrics.pending_instructions)
             self._stuck_since = None
             self._metrics.is_leader.set(1)
@@ -150,5 +152,5 @@ class Leadership:
             self.leader_address, self._known_office = claim.address, office
 
 
-def _claim(recorded: KeyValue) -> Claim:
-    return msgspec.json.decode(recorded.value, type=Claim)
+def _claim(recorded: KeyValue) -> LeaderClaim:
+    return msgspec.json.decode(recorded.value, type=LeaderClaim)

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass
-class Standing:
+class Announcement:
     """What this coordinator tells its peers about itself."""
 
     name: str
@@ -50,10 +50,12 @@ async def readmit(client: EtcdClient, name: str, peer_url: str) -> list[Member]:
     return await client.members()
 
 
-async def find_a_way_in(options: MemberOptions, coordinators: Sequence[str], standing: Standing) -> Sequence[Member]:
+async def find_a_way_in(
+    options: MemberOptions, coordinators: Sequence[str], announcement: Announcement
+) -> Sequence[Member]:
     """The members of the group that let this one in; none when it has its state, or founds a group."""
     if options.has_state:
-        standing.state = "member"
+        announcement.state = "member"
         return ()
     peers = options.first_members.keys() - {options.name}
     attempt = 0
@@ -61,7 +63,7 @@ async def find_a_way_in(options: MemberOptions, coordinators: Sequence[str], sta
         answers = await asyncio.gather(*(_ask(address, options) for address in coordinators))
         for answer in answers:
             if isinstance(answer, pb.JoinRaftClusterResponse):
-                standing.state = "member"
+                announcement.state = "member"
                 log.info("let in by the leader", members=len(answer.members))
                 return [Member(index, one.name, (one.peer_url,)) for index, one in enumerate(answer.members)]
         states = {name: state for answer in answers if isinstance(answer, dict) for name, state in answer.items()}
@@ -72,7 +74,7 @@ async def find_a_way_in(options: MemberOptions, coordinators: Sequence[str], sta
             log.info("waiting for a leader to let us in, or for every peer to be as empty", peers=states)
         attempt += 1
         await asyncio.sleep(_RETRY_SECONDS)
-    standing.state = "founding"
+    announcement.state = "founding"
     log.info("founding a group", members=sorted(options.first_members))
     return ()
 

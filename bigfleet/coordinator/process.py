@@ -12,16 +12,15 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
-from bigfleet.coordinator.health import Health
+from bigfleet.coordinator.health import HealthService
 from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.member import MemberOptions, beat, fail_when_it_ends, kept, make_client_tls, start
-from bigfleet.coordinator.membership import Standing, find_a_way_in
+from bigfleet.coordinator.membership import Announcement, find_a_way_in
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.reported import KeptReports
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
-from bigfleet.errors import BigFleetError
 from bigfleet.process import daemon
 from bigfleet.process.files import held
 from bigfleet.rpc.malformed import RefuseMalformed
@@ -34,16 +33,6 @@ _HEARTBEAT_SAVE_SECONDS = 4.0
 _STOP_GRACE_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)
-
-
-class CannotStart(BigFleetError):
-    """Something that a coordinator needs is not here."""
-
-    exit_code = 2
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -113,7 +102,7 @@ async def serve(options: CoordinatorOptions) -> None:
         client = await stack.enter_async_context(EtcdClient(options.etcd_client_addr, member_options.client_tls_dir))
         leadership = Leadership(client, options.advertise_addr or options.listen, metrics)
         KeptReports(registry, lambda: leadership.tenure.shards if leadership.tenure else {})
-        standing = Standing(options.id)
+        announcement = Announcement(options.id)
         http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)
         stack.push_async_callback(http.cleanup)
         server = grpc.aio.server(
@@ -121,21 +110,21 @@ async def serve(options: CoordinatorOptions) -> None:
             options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
         )
         scheme = "https" if options.tls_dir else "http"
-        service = CoordinatorService(leadership, standing, client, scheme, metrics.shard_reports)
+        service = CoordinatorService(leadership, announcement, client, scheme, metrics.shard_reports)
         rpc.add_CoordinatorServicer_to_server(service, server)
-        health = Health(server)
+        health = HealthService(server)
         listen(server, options.listen, options.tls_dir, Identity("coordinator", options.id))
         # The RPCs come before the member: peers that start with us ask what we have.
         await server.start()
         stack.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
         log.info("coordinator serving", listen=options.listen, id=options.id)
-        joining = await find_a_way_in(member_options, (options.join_addr or "").split(","), standing)
+        joining = await find_a_way_in(member_options, (options.join_addr or "").split(","), announcement)
         start(member, member_options, joining)
         loops = [
             fail_when_it_ends(member),
             beat(member),
             leadership.follow(),
-            _settle(standing, leadership),
+            _settle(announcement, leadership),
             _save_heartbeats(leadership),
             health.follow(lambda: leadership.ready),
             daemon.watch_loop_lag(registry),
@@ -150,19 +139,21 @@ async def serve(options: CoordinatorOptions) -> None:
 
 def _check_what_is_needed(options: CoordinatorOptions) -> None:
     if shutil.which(options.etcd_binary) is None:
-        raise CannotStart(f"there is no {options.etcd_binary!r} here", "--etcd-binary says where etcd is")
+        raise daemon.CannotStart(f"there is no {options.etcd_binary!r} here", "--etcd-binary says where etcd is")
     if options.tls_dir:
         try:
             IdentityFiles.read(options.tls_dir)
         except OSError as error:
-            raise CannotStart(f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one") from error
+            raise daemon.CannotStart(
+                f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one"
+            ) from error
 
 
-async def _settle(standing: Standing, leadership: Leadership) -> None:
+async def _settle(announcement: Announcement, leadership: Leadership) -> None:
     """A founder is a member like any other once the group has had a leader."""
-    while standing.state != "member":
+    while announcement.state != "member":
         if leadership.ready:
-            standing.state = "member"
+            announcement.state = "member"
         await asyncio.sleep(0.1)
 
 

@@ -16,10 +16,10 @@ from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.leadership import Leadership
-from bigfleet.coordinator.membership import Standing, readmit
+from bigfleet.coordinator.membership import Announcement, readmit
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.snapshots import chunks, meta_of
-from bigfleet.coordinator.store import Deposed, DomainTaken, Provider, UnknownProvider, UnknownShard
+from bigfleet.coordinator.store import Deposed, DomainTaken, ProviderRecord, UnknownProvider, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.core.labels import check_label_key, check_label_value
 from bigfleet.rpc.leaderclient import LEADER_HEADER, NOT_LEADER
@@ -34,14 +34,14 @@ class CoordinatorService(rpc.CoordinatorServicer):
     def __init__(
         self,
         leadership: Leadership,
-        standing: Standing,
+        announcement: Announcement,
         client: EtcdClient,
         scheme: str,
         reports: Counter,
         now_unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._leadership = leadership
-        self._standing = standing
+        self._announcement = announcement
         self._client = client
         self._scheme = scheme
         self._reports = reports
@@ -115,7 +115,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
             given = request.provider
             await _need(context, name=given.name, address=given.address, region=given.region)
             async with tenure.writing:
-                await tenure.store.set_provider(Provider(given.name, given.address, given.region))
+                await tenure.store.set_provider(ProviderRecord(given.name, given.address, given.region))
         return pb.SetProviderResponse()
 
     async def RemoveProvider(  # noqa: N802
@@ -203,7 +203,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
             await require(context, "coordinator", name=request.node_id)
         async with self._leading(context) as tenure:
             await _need(context, node_id=request.node_id, raft_address=request.raft_address)
-            if request.node_id == self._standing.name:
+            if request.node_id == self._announcement.name:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{request.node_id!r} leads: it is in already")
             async with tenure.writing:
                 members = await readmit(self._client, request.node_id, f"{self._scheme}://{request.raft_address}")
@@ -241,7 +241,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
     async def _not_leader(self, context: Context) -> NoReturn:
-        hints = [self._standing.header()]
+        hints = [self._announcement.header()]
         if self._leadership.leader_address and self._leadership.tenure is None:
             hints.append((LEADER_HEADER, self._leadership.leader_address))
         await context.abort(grpc.StatusCode.FAILED_PRECONDITION, NOT_LEADER, tuple(hints))

@@ -67,7 +67,7 @@ class DomainTaken(Refusal):
         super().__init__(f"domain {domain.key}={domain.value} belongs to shard {owner!r}")
 
 
-class Claim(msgspec.Struct, frozen=True):
+class LeaderClaim(msgspec.Struct, frozen=True):
     """The record of a leadership; a transaction holds only while exactly this is recorded."""
 
     member: int
@@ -84,7 +84,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardRecord:
     """A registered shard; `last_heartbeat_unix_ns` is the persisted one, up to ten seconds old."""
 
     id: str
@@ -103,7 +103,7 @@ class Quota:
 
 
 @dataclass(frozen=True)
-class Provider:
+class ProviderRecord:
     """A known capacity provider."""
 
     name: str
@@ -124,10 +124,10 @@ class _ProviderRecord(msgspec.Struct, frozen=True):
 _Record = TypeVar("_Record")
 
 
-class Store:
-    """The state as one leader sees and writes it. Commands of one Store must not overlap."""
+class CoordinatorStore:
+    """The state as one leader sees and writes it. Commands of one CoordinatorStore must not overlap."""
 
-    def __init__(self, client: EtcdClient, claim: Claim, applied: Counter) -> None:
+    def __init__(self, client: EtcdClient, claim: LeaderClaim, applied: Counter) -> None:
         self._client = client
         self._claim = claim
         self._applied = applied
@@ -203,7 +203,7 @@ class Store:
             kept = {each: slots for each, slots in sorted(per_shard.items()) if slots}
             await self._write([], [etcd.put(key, msgspec.json.encode(kept)) if kept else etcd.delete(key)])
 
-    async def set_provider(self, provider: Provider) -> None:
+    async def set_provider(self, provider: ProviderRecord) -> None:
         """Record a provider, or its new address and region."""
         record = msgspec.json.encode(_ProviderRecord(provider.address, provider.region))
         with self._counted():
@@ -215,7 +215,7 @@ class Store:
             if not (await self._write([etcd.exists(key)], [etcd.delete(key)])).succeeded:
                 raise UnknownProvider(name)
 
-    async def shards(self) -> list[Shard]:
+    async def shards(self) -> list[ShardRecord]:
         """All registered shards, sorted by id."""
         records, heartbeats = await self._read(
             etcd.read_prefix(_path("shards", "")), etcd.read_prefix(_path("heartbeats", ""))
@@ -224,7 +224,7 @@ class Store:
         found = []
         for pair in records:
             shard_id, record = _segments(pair)[0], _decode(pair, _ShardRecord)
-            found.append(Shard(shard_id, record.address, record.registered_at_unix_ns, last.get(shard_id, 0)))
+            found.append(ShardRecord(shard_id, record.address, record.registered_at_unix_ns, last.get(shard_id, 0)))
         return sorted(found, key=lambda shard: shard.id)
 
     async def domains(self) -> dict[Domain, str]:
@@ -259,13 +259,13 @@ class Store:
             found.append(Quota(provider, region, _decode(pair, dict[str, int])))
         return sorted(found, key=lambda quota: (quota.provider, quota.region))
 
-    async def providers(self) -> list[Provider]:
+    async def providers(self) -> list[ProviderRecord]:
         """All known providers, sorted by name."""
         (pairs,) = await self._read(etcd.read_prefix(_path("providers", "")))
         found = []
         for pair in pairs:
             record = _decode(pair, _ProviderRecord)
-            found.append(Provider(_segments(pair)[0], record.address, record.region))
+            found.append(ProviderRecord(_segments(pair)[0], record.address, record.region))
         return sorted(found, key=lambda provider: provider.name)
 
     async def _read(self, *ranges: Operation) -> tuple[tuple[KeyValue, ...], ...]:

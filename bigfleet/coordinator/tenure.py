@@ -10,7 +10,7 @@ from prometheus_client import Gauge
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.ownership import Domain, Ownership
-from bigfleet.coordinator.store import Claim, Refusal, Store
+from bigfleet.coordinator.store import CoordinatorStore, LeaderClaim, Refusal
 
 # What a report may carry (docs/reference/wire.md#coordinator); a shard that sends more gets no more of our memory.
 _MAX_SHORTFALLS = 100
@@ -42,7 +42,7 @@ class KnownShard:
 class Tenure:
     """What a leader knows. It is dropped whole when the leadership ends."""
 
-    def __init__(self, claim: Claim, store: Store, pending: Gauge) -> None:
+    def __init__(self, claim: LeaderClaim, store: CoordinatorStore, pending: Gauge) -> None:
         self.claim = claim
         self.store = store
         self.writing = asyncio.Lock()

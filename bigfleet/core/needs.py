@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import Vector
 
 
@@ -11,7 +11,7 @@ class Need:
     """`aggregate` in total, on machines that each cover `min_unit`."""
 
     cluster: str
-    profile: Profile
+    profile: NeedProfile
     aggregate: Vector = field(hash=False)
     min_unit: Vector = field(hash=False)
     group: str = ""

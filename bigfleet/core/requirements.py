@@ -10,7 +10,7 @@ ZONE_KEY = "topology.kubernetes.io/zone"
 RACK_KEY = "topology.bigfleet/rack"
 
 
-class Operator(IntEnum):
+class RequirementOperator(IntEnum):
     """Numbers are the wire's and the fingerprint's."""
 
     UNSPECIFIED = 0
@@ -28,10 +28,10 @@ class WhenUnsatisfiable(IntEnum):
 
 
 OPERATOR_NAMES = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "In": RequirementOperator.IN,
+    "NotIn": RequirementOperator.NOT_IN,
+    "Exists": RequirementOperator.EXISTS,
+    "DoesNotExist": RequirementOperator.DOES_NOT_EXIST,
 }
 
 
@@ -40,22 +40,22 @@ class Requirement:
     """One constraint on a machine's attribute. Values are kept sorted."""
 
     key: str
-    operator: Operator
+    operator: RequirementOperator
     values: tuple[str, ...] = ()
 
     def matches(self, attribute: Callable[[str], str | None]) -> bool:
         """Whether a machine satisfies this, given a lookup of its attributes."""
         value = attribute(self.key)
         match self.operator:
-            case Operator.IN:
+            case RequirementOperator.IN:
                 return value is not None and value in self.values
-            case Operator.NOT_IN:
+            case RequirementOperator.NOT_IN:
                 return value is None or value not in self.values
-            case Operator.EXISTS:
+            case RequirementOperator.EXISTS:
                 return value is not None
-            case Operator.DOES_NOT_EXIST:
+            case RequirementOperator.DOES_NOT_EXIST:
                 return value is None
-            case Operator.SAME:
+            case RequirementOperator.SAME:
                 return value is not None and (not self.values or value in self.values)
             case _:
                 return False
@@ -71,7 +71,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Profile:
+class NeedProfile:
     """The kind of demand: what aggregates together. Resources are not part of it (BF-0027)."""
 
     requirements: tuple[Requirement, ...]
@@ -88,7 +88,7 @@ class Profile:
         priority: int,
         interruption_bucket: int,
         reclamation_bucket: int,
-    ) -> "Profile":
+    ) -> "NeedProfile":
         """A profile whose parts are sorted, so that equal demands have equal fingerprints."""
         return cls(
             tuple(sorted({Requirement(r.key, r.operator, tuple(sorted(r.values))) for r in requirements})),
@@ -110,24 +110,26 @@ class Profile:
     @cached_property
     def same(self) -> Requirement | None:
         """The requirement that binds a gang to one domain, if there is one (at most one in v1)."""
-        return next((r for r in self.requirements if r.operator is Operator.SAME), None)
+        return next((r for r in self.requirements if r.operator is RequirementOperator.SAME), None)
 
     @cached_property
     def pinned_instance_types(self) -> frozenset[str] | None:
         """The instance types that an In requirement names; None if nothing, or anything but In, speaks of the type."""
         on_type = [r for r in self.requirements if r.key == INSTANCE_TYPE_KEY]
-        if not on_type or any(r.operator is not Operator.IN for r in on_type):
+        if not on_type or any(r.operator is not RequirementOperator.IN for r in on_type):
             return None
         return frozenset.intersection(*(frozenset(r.values) for r in on_type))
 
-    def without_same(self) -> "Profile":
+    def without_same(self) -> "NeedProfile":
         """The profile of a gang whose members need not be held together. Values that Same allows stay, as In."""
         rest = (
-            Requirement(r.key, Operator.IN, r.values) if r.operator is Operator.SAME else r
+            Requirement(r.key, RequirementOperator.IN, r.values) if r.operator is RequirementOperator.SAME else r
             for r in self.requirements
-            if r.operator is not Operator.SAME or r.values
+            if r.operator is not RequirementOperator.SAME or r.values
         )
-        return Profile.canonical(rest, self.spread, self.priority, self.interruption_bucket, self.reclamation_bucket)
+        return NeedProfile.canonical(
+            rest, self.spread, self.priority, self.interruption_bucket, self.reclamation_bucket
+        )
 
     def matches(self, attribute: Callable[[str], str | None]) -> bool:
         return all(requirement.matches(attribute) for requirement in self.requirements)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from bigfleet.ctl.errors import CtlError, UsageError, from_coordinators, from_rpc
+from bigfleet.ctl.errors import CtlError, CtlUsageError, from_coordinators, from_rpc
 from bigfleet.ctl.flags import DEFAULT_COORDINATOR
 from bigfleet.rpc.leaderclient import CoordinatorError, LeaderClient, NoLeader
 from bigfleet.security.credentials import channel
@@ -85,12 +85,12 @@ def connection_of(options: argparse.Namespace, environ: Mapping[str, str] = os.e
     addresses = tuple(address.strip() for address in given.split(",") if address.strip())
     for address in addresses:
         if not address.rpartition(":")[2].isdigit():
-            raise UsageError(f"--coordinator: {address!r} is not HOST:PORT")
+            raise CtlUsageError(f"--coordinator: {address!r} is not HOST:PORT")
     triple = (options.tls_cert, options.tls_key, options.tls_ca)
     tls: IdentityPaths | None = None
     if any(triple):
         if not all(triple):
-            raise UsageError("--tls-cert, --tls-key and --tls-ca go together: all of them or none")
+            raise CtlUsageError("--tls-cert, --tls-key and --tls-ca go together: all of them or none")
         tls = IdentityPaths(*triple)
     elif options.tls_dir:
         tls = IdentityPaths.within(options.tls_dir)
@@ -98,8 +98,8 @@ def connection_of(options: argparse.Namespace, environ: Mapping[str, str] = os.e
         tls = IdentityPaths.within(Path(environ["BIGFLEET_TLS_DIR"]))
     if bool(tls) == options.plaintext:
         if tls:
-            raise UsageError("--plaintext and a certificate: which one?")
-        raise UsageError(
+            raise CtlUsageError("--plaintext and a certificate: which one?")
+        raise CtlUsageError(
             "no certificate", "--tls-dir DIR (make one with `bigfleet certs issue`), or --plaintext if you mean it"
         )
     if tls:

@@ -1,7 +1,7 @@
 """What went wrong, in one sentence, with what would help.
 
 CtlError              exit code 1
-└── UsageError        exit code 2: the command line makes no sense
+└── CtlUsageError     exit code 2: the command line makes no sense
 """
 
 import grpc
@@ -21,7 +21,7 @@ class CtlError(BigFleetError):
         self.hint = hint
 
 
-class UsageError(CtlError):
+class CtlUsageError(CtlError):
     exit_code = 2
 
 
@@ -38,7 +38,7 @@ _HINTS = {
 def from_rpc(error: grpc.aio.AioRpcError) -> CtlError:
     """An answer of the leader, or of a shard, that is an error."""
     code = error.code()
-    kind = UsageError if code == grpc.StatusCode.INVALID_ARGUMENT else CtlError
+    kind = CtlUsageError if code == grpc.StatusCode.INVALID_ARGUMENT else CtlError
     return kind(f"{error.details() or code.name} ({code.name})", _HINTS.get(code, ""))
 
 

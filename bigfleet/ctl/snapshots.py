@@ -15,7 +15,7 @@ import msgspec
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.ctl.connection import Connection
-from bigfleet.ctl.errors import CtlError, UsageError, from_rpc
+from bigfleet.ctl.errors import CtlError, CtlUsageError, from_rpc
 from bigfleet.ctl.output import write
 
 # etcd puts the checksum of a snapshot behind it.
@@ -30,7 +30,7 @@ async def save(connection: Connection, options: argparse.Namespace) -> None:
     draft = options.file.with_name(f".{options.file.name}.{os.getpid()}")
     try:
         if options.file.is_dir():
-            raise UsageError(f"{options.file} is a folder")
+            raise CtlUsageError(f"{options.file} is a folder")
         if options.file.exists() and not options.force:
             raise CtlError(f"{options.file} is there already", "--force puts the snapshot in its place")
         async with connection.leader() as leader:
@@ -90,7 +90,7 @@ async def restore(options: argparse.Namespace) -> None:
     source = options.file.resolve() / _STATE_FILE if options.file.is_dir() else options.file
     target = options.data_dir / "etcd"
     if not source.exists():
-        raise UsageError(f"there is no snapshot {source}")
+        raise CtlUsageError(f"there is no snapshot {source}")
     if any((target / "member" / "wal").glob("*.wal")) and not options.force:
         raise CtlError(
             f"{target} holds a member's state already",

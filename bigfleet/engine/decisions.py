@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 
 from bigfleet.core.machines import CapacityType
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import Vector
 
 
@@ -31,7 +31,7 @@ class Action:
     cluster: str
     reason: str
     # The need's profile and gang, for the assignment; Bootstrap and Provision only.
-    profile: Profile | None = None
+    profile: NeedProfile | None = None
     group: str = ""
     # How long the drain may take; Preempt and Reclaim only.
     grace_seconds: int = 0
@@ -56,7 +56,7 @@ class Shortfall:
     """
 
     fingerprint: str
-    profile: Profile
+    profile: NeedProfile
     deficit: Vector = field(hash=False)
     # Consecutive cycles with a shortfall of this fingerprint, this one included: 1 in the first.
     age_cycles: int
@@ -90,7 +90,7 @@ class CapacityHint:
     """What a cluster could still get for one profile (docs/reference/engine.md#hints). The shard suppresses repeats."""
 
     cluster: str
-    profile: Profile
+    profile: NeedProfile
     available: int
     idle: int
     speculative: int

@@ -15,7 +15,7 @@ from bigfleet.kube.errors import (
 from bigfleet.kube.informer import Informer, Object, TrimmedInformer, TypedInformer, key_of
 from bigfleet.kube.resources import Resource
 from bigfleet.kube.store import Store
-from bigfleet.kube.subset import Metadata, Subset
+from bigfleet.kube.subset import ObjectMeta, Subset
 from bigfleet.kube.workqueue import WorkQueue
 
 __all__ = [
@@ -27,9 +27,9 @@ __all__ = [
     "KubeConfig",
     "KubeConfigError",
     "KubeError",
-    "Metadata",
     "NotFound",
     "Object",
+    "ObjectMeta",
     "Resource",
     "Store",
     "Subset",

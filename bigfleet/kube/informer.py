@@ -27,7 +27,7 @@ _BATCH = 500
 log = structlog.get_logger(__name__)
 
 
-class Options(TypedDict, Generic[T], total=False):
+class InformerOptions(TypedDict, Generic[T], total=False):
     """Which part of a collection is followed, and which function hears of it.
 
     `on_change(old, new)` runs in the event loop for each change: old is None for an addition, new is None for
@@ -52,7 +52,7 @@ class Follower(ABC, Generic[T]):
     """Lists once, then follows the watch; survives dropped watches, 410s and apiserver restarts."""
 
     def __init__(
-        self, client: KubeClient, resource: Resource, subset: type[Subset] | None, options: Options[T]
+        self, client: KubeClient, resource: Resource, subset: type[Subset] | None, options: InformerOptions[T]
     ) -> None:
         self._client = client
         self._resource = resource
@@ -155,7 +155,7 @@ class Informer(Follower[Object]):
         resource: Resource,
         *,
         trim: Callable[[Object], Object] = lambda item: item,
-        **options: Unpack[Options[Object]],
+        **options: Unpack[InformerOptions[Object]],
     ) -> None:
         super().__init__(client, resource, None, options)
         self._trim = trim
@@ -173,7 +173,9 @@ class Informer(Follower[Object]):
 class TypedInformer(Follower[S]):
     """Follows typed subsets: only the fields that the type names are decoded and stored."""
 
-    def __init__(self, client: KubeClient, resource: Resource, subset: type[S], **options: Unpack[Options[S]]) -> None:
+    def __init__(
+        self, client: KubeClient, resource: Resource, subset: type[S], **options: Unpack[InformerOptions[S]]
+    ) -> None:
         super().__init__(client, resource, subset, options)
 
     def learn(self, item: S) -> None:
@@ -204,7 +206,7 @@ class TrimmedInformer(Follower[T]):
         resource: Resource,
         subset: type[S],
         trim: Callable[[S], T],
-        **options: Unpack[Options[T]],
+        **options: Unpack[InformerOptions[T]],
     ) -> None:
         super().__init__(client, resource, subset, options)
         self._trim = trim

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Metadata(msgspec.Struct, rename="camel"):
+class ObjectMeta(msgspec.Struct, rename="camel"):
     """What every object has. Extend it by what is read besides."""
 
     name: str = ""
@@ -16,7 +16,7 @@ class Subset(msgspec.Struct, rename="camel"):
     """Extend it by the parts of one kind. An apiserver answers by its schema, so a field needs a default only where
     that lets it be left out."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
 
     @property
     def key(self) -> str:

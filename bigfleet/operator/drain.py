@@ -12,7 +12,7 @@ from bigfleet.kube import KubeClient, KubeError, NotFound, TooManyRequests
 from bigfleet.kube.resources import NODES, PODS
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.nodestates import NodeStates
-from bigfleet.operator.outbox import Outbox
+from bigfleet.operator.outbox import ShardOutbox
 
 # What a PodDisruptionBudget refused is asked for again this often.
 _ROUND_SECONDS = 2.0
@@ -42,7 +42,7 @@ def must_leave(pod: dict[str, Any]) -> bool:
 class Drains:
     """Running drains, one task per instruction. An instruction that is repeated is only acknowledged again."""
 
-    def __init__(self, kube: KubeClient, outbox: Outbox, metrics: OperatorMetrics) -> None:
+    def __init__(self, kube: KubeClient, outbox: ShardOutbox, metrics: OperatorMetrics) -> None:
         self._kube = kube
         self._outbox = outbox
         self._metrics = metrics

@@ -15,7 +15,7 @@ CAPACITY = 256
 log = structlog.get_logger(__name__)
 
 
-class Outbox:
+class ShardOutbox:
     """Outlives sessions, so that a drain's report made while the shard was away still arrives.
 
     A full queue drops the newcomer: the shard times out what is not answered, and asks again.

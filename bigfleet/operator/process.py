@@ -15,7 +15,7 @@ from bigfleet.operator.drain import Drains
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.nodestates import NodeStates
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.operator.outbox import Outbox
+from bigfleet.operator.outbox import ShardOutbox
 from bigfleet.operator.requests import CapacityRequest, Requests
 from bigfleet.operator.session import Handlers, Session
 from bigfleet.process.daemon import serve_metrics, watch_loop_lag
@@ -33,7 +33,7 @@ async def serve(options: OperatorOptions) -> None:
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     async with KubeClient(config, qps=options.qps, burst=options.burst, user_agent="bigfleet-operator") as kube:
-        outbox = Outbox(metrics.outbox_dropped, metrics.sent_rollups.sent)
+        outbox = ShardOutbox(metrics.outbox_dropped, metrics.sent_rollups.sent)
         requests = Requests(metrics.requests_skipped)
         informer = TypedInformer(kube, CAPACITY_REQUESTS, CapacityRequest, on_change=requests.on_change)
         acknowledger = Acknowledger(kube, requests, metrics, options.ack_concurrency)

@@ -14,7 +14,14 @@ import msgspec
 from bigfleet.api.v1alpha1 import capacity_pb2
 from bigfleet.core import penalty
 from bigfleet.core.quantity import QuantityError, parse_milli
-from bigfleet.core.requirements import OPERATOR_NAMES, Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.core.requirements import (
+    OPERATOR_NAMES,
+    NeedProfile,
+    Requirement,
+    RequirementOperator,
+    Spread,
+    WhenUnsatisfiable,
+)
 from bigfleet.core.vectors import Vector, format_vector
 from bigfleet.errors import BigFleetError
 
@@ -33,7 +40,7 @@ class UnsupportedRequest(BigFleetError, ValueError):
 class Contribution:
     """What one CapacityRequest adds to the demand."""
 
-    profile: Profile
+    profile: NeedProfile
     group: str
     amounts: Amounts
     key: RowKey = field(init=False)
@@ -57,9 +64,9 @@ def contribution_in(spec_json: bytes) -> Contribution:
     group = ""
     colocation = spec.get("coLocation")
     if colocation and colocation.get("topologyKey"):
-        requirements.append(Requirement(colocation["topologyKey"], Operator.SAME))
+        requirements.append(Requirement(colocation["topologyKey"], RequirementOperator.SAME))
         group = group_of(colocation["topologyKey"], colocation.get("labelSelector"))
-    profile = Profile.canonical(
+    profile = NeedProfile.canonical(
         requirements,
         [
             Spread(term["topologyKey"], term["maxSkew"], WhenUnsatisfiable.DO_NOT_SCHEDULE)

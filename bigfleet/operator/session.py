@@ -25,7 +25,7 @@ from bigfleet.errors import BigFleetError
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.operator.outbox import Outbox
+from bigfleet.operator.outbox import ShardOutbox
 from bigfleet.operator.requests import Requests
 from bigfleet.operator.rollup import rollup
 from bigfleet.process.racing import first_of
@@ -87,7 +87,7 @@ class Session:
         options: OperatorOptions,
         requests: Requests,
         acknowledger: Acknowledger,
-        outbox: Outbox,
+        outbox: ShardOutbox,
         metrics: OperatorMetrics,
         handlers: Handlers,
     ) -> None:

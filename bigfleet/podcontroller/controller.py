@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
-from bigfleet.kube import AlreadyExists, KubeClient, Metadata, NotFound, Object, Subset, TypedInformer, WorkQueue
+from bigfleet.kube import AlreadyExists, KubeClient, NotFound, Object, ObjectMeta, Subset, TypedInformer, WorkQueue
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS
 from bigfleet.podcontroller.penalties import Defaults
 from bigfleet.podcontroller.pods import Pod
@@ -19,17 +19,17 @@ _OUTCOMES = ("cr_created", "cr_exists", "cr_updated", "pod_gone", "pod_terminal"
 _OF_POD = "pod"
 
 
-class Owner(msgspec.Struct):
+class OwnerReference(msgspec.Struct):
     kind: str
     name: str
 
 
-class RequestMetadata(Metadata):
+class RequestMetadata(ObjectMeta):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    owner_references: list[Owner] = msgspec.field(default_factory=list)
+    owner_references: list[OwnerReference] = msgspec.field(default_factory=list)
 
 
-class Request(Subset):
+class WrittenRequest(Subset):
     """A CapacityRequest as far as we wrote it."""
 
     metadata: RequestMetadata
@@ -64,7 +64,7 @@ class PodController:
         self.requests = TypedInformer(
             kube,
             CAPACITY_REQUESTS,
-            Request,
+            WrittenRequest,
             labels=OWNED_BY_POD,
             on_change=self._request_changed,
             indexes={_OF_POD: lambda request: request.pod},
@@ -86,7 +86,7 @@ class PodController:
         if old != new and (pod := new or old):
             self._queue.add(pod.key)
 
-    def _request_changed(self, old: Request | None, new: Request | None) -> None:
+    def _request_changed(self, old: WrittenRequest | None, new: WrittenRequest | None) -> None:
         request = new or old
         pod = request.pod if request else None
         # Not our own doing, or left over from a Pod that has gone.
@@ -125,7 +125,7 @@ class PodController:
                 created = await self._kube.create(CAPACITY_REQUESTS, request_of(pod, spec), namespace)
             except AlreadyExists:
                 return "cr_exists"  # its change is on the way to us, and brings us back here if it differs
-            self.requests.learn(msgspec.convert(created, Request))
+            self.requests.learn(msgspec.convert(created, WrittenRequest))
             return "cr_created"
         if existing.spec == spec:
             return "cr_exists"
@@ -133,7 +133,7 @@ class PodController:
         gone = dict.fromkeys(existing.spec.get("resources", {}).keys() - spec["resources"].keys())
         changes = {**spec, **removed, "resources": spec["resources"] | gone}
         updated = await self._kube.patch(CAPACITY_REQUESTS, name, {"spec": changes}, namespace)
-        self.requests.learn(msgspec.convert(updated, Request))
+        self.requests.learn(msgspec.convert(updated, WrittenRequest))
         return "cr_updated"
 
     async def _tell(self, pod: Pod, message: str) -> None:

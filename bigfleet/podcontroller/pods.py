@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from bigfleet.kube import Metadata, Subset
+from bigfleet.kube import ObjectMeta, Subset
 
 INTERRUPTION_PENALTY = "bigfleet.lucy.sh/interruption-penalty"
 RECLAMATION_PENALTY = "bigfleet.lucy.sh/reclamation-penalty"
@@ -21,7 +21,7 @@ class Annotations(msgspec.Struct):
     reclamation_penalty: str | None = msgspec.field(default=None, name=RECLAMATION_PENALTY)
 
 
-class PodMetadata(Metadata):
+class PodMetadata(ObjectMeta):
     uid: str = ""
     annotations: Annotations = msgspec.field(default_factory=Annotations)
     deletion_timestamp: str | None = None

@@ -18,6 +18,7 @@ from prometheus_client import (
     generate_latest,
 )
 
+from bigfleet.errors import BigFleetError
 from bigfleet.process.figures import show_process_figures
 
 # The metrics address that switches metrics off.
@@ -29,6 +30,16 @@ _OF_THE_PLACE = frozenset(
 )
 # An overloaded process wakes up late; the self-check reads this.
 _LAG_SAMPLE_SECONDS = 0.25
+
+
+class CannotStart(BigFleetError):
+    """Something that the process needs is missing, or another process has it."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:

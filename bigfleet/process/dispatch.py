@@ -12,7 +12,7 @@ from bigfleet.process.flags import parse_options
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessEntry:
     """Where a process lives: `module` exposes `options` (a dataclass) and `function` (a coroutine of it).
 
     A process that must do something before there is an event loop names a plain function of its options as `before`;
@@ -43,12 +43,12 @@ def keep_out(module: str) -> None:
 
 def dispatch(
     program: str,
-    processes: Mapping[str, Process],
+    processes: Mapping[str, ProcessEntry],
     arguments: Sequence[str],
     tools: Mapping[str, Tool] = MappingProxyType({}),
 ) -> None:
     """Run what the first argument names; exits with 2 where it names nothing."""
-    commands: dict[str, Process | Tool] = {**processes, **tools}
+    commands: dict[str, ProcessEntry | Tool] = {**processes, **tools}
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help"):
         width = max(len(name) for name in commands)

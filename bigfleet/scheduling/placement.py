@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.core.machines import Machine
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import ReadVector
 
 Ints = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Nodes:
         self._used: Ints = np.zeros((_FIRST_ROWS, width), np.int64)
         self._alive: Mask = np.zeros(_FIRST_ROWS, np.bool_)
         # Which rows match a profile, and which domain of a key each row is in.
-        self._matching: dict[str, tuple[Profile, Mask]] = {}
+        self._matching: dict[str, tuple[NeedProfile, Mask]] = {}
         self._domains: dict[str, NDArray[Any]] = {}
 
     def vector(self, resources: ReadVector) -> Ints:
@@ -85,7 +85,7 @@ class Nodes:
         """What Pods ask for, and what the nodes have: [used or there, dimension]; a fleet's bytes overflow ints."""
         return np.stack([of[self._alive].sum(axis=0, dtype=np.float64) for of in (self._used, self._capacity)])
 
-    def matching(self, profile: Profile) -> Mask:
+    def matching(self, profile: NeedProfile) -> Mask:
         known = self._matching.get(profile.fingerprint)
         if known is None:
             mask = np.zeros(len(self._alive), np.bool_)

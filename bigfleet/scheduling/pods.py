@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import Vector
 from bigfleet.scheduling.placement import Ints
 
@@ -12,7 +12,7 @@ from bigfleet.scheduling.placement import Ints
 class PodClass:
     """What each Pod of a controller asks for. `profile` holds Same for a gang, whose members share `group`."""
 
-    profile: Profile
+    profile: NeedProfile
     resources: Vector
     group: str = ""
     # The kind of workload, which nodes may have been made for; the controller's own if empty.

@@ -7,7 +7,7 @@ from operator import and_, or_
 
 import numpy as np
 
-from bigfleet.core.requirements import Profile, WhenUnsatisfiable
+from bigfleet.core.requirements import NeedProfile, WhenUnsatisfiable
 from bigfleet.scheduling.placement import Mask, Nodes
 from bigfleet.scheduling.pods import Controller
 
@@ -131,6 +131,6 @@ class Scheduler:
             self._spread[controller.counted_with, key][self.domain(node, key)] += change
 
 
-def hard_spread(profile: Profile) -> list[tuple[str, int]]:
+def hard_spread(profile: NeedProfile) -> list[tuple[str, int]]:
     """(topology key, skew) of each spread that must hold."""
     return [(s.topology_key, s.max_skew) for s in profile.spread if s.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]

@@ -114,7 +114,7 @@ def _issue(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CertificateFinding:
     """One certificate as people read it."""
 
     path: Path
@@ -134,7 +134,7 @@ def _inspect(options: argparse.Namespace) -> int:
     return _BAD if any(finding.complaints for finding in findings) else _OK
 
 
-def look_at(path: Path, now: datetime) -> Finding:
+def look_at(path: Path, now: datetime) -> CertificateFinding:
     """What a certificate says, and what is wrong with it; in a directory also whether its key and CA fit."""
     file = path / CERTIFICATE if path.is_dir() else path
     try:
@@ -158,7 +158,7 @@ def look_at(path: Path, now: datetime) -> Finding:
         ("issuer", certificate.issuer.rfc4514_string()),
         ("valid", f"{certificate.not_valid_before_utc:{_TIME}} to {certificate.not_valid_after_utc:{_TIME}}"),
     ]
-    return Finding(file, lines, complaints)
+    return CertificateFinding(file, lines, complaints)
 
 
 def _names(certificate: x509.Certificate) -> dict[str, list[str]]:

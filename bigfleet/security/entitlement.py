@@ -26,7 +26,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _CLUSTER_DOMAIN = "cluster.local"
 
 
-class Refused(BigFleetError):
+class NotEntitled(BigFleetError):
     """The token or its pod gets no certificate, for this reason."""
 
 
@@ -46,24 +46,24 @@ class BoundPod:
 def bound_pod(review: Mapping[str, Any], namespace: str) -> BoundPod:
     """Read the status of a TokenReview."""
     if not review.get("authenticated"):
-        raise Refused(f"the token is not valid: {review.get('error') or 'not authenticated'}")
+        raise NotEntitled(f"the token is not valid: {review.get('error') or 'not authenticated'}")
     if AUDIENCE not in (review.get("audiences") or ()):
-        raise Refused(f"the token is not for the audience {AUDIENCE!r}")
+        raise NotEntitled(f"the token is not for the audience {AUDIENCE!r}")
     user = review.get("user") or {}
     match str(user.get("username", "")).split(":"):
         case ["system", "serviceaccount", token_namespace, account]:
             pass
         case _:
-            raise Refused("the token belongs to no ServiceAccount")
+            raise NotEntitled("the token belongs to no ServiceAccount")
     if token_namespace != namespace:
-        raise Refused(f"the token is from namespace {token_namespace!r}, this run lives in {namespace!r}")
+        raise NotEntitled(f"the token is from namespace {token_namespace!r}, this run lives in {namespace!r}")
     kind = KIND_OF_SERVICE_ACCOUNT.get(account)
     if kind is None:
-        raise Refused(f"ServiceAccount {account!r} has no identity in a run")
+        raise NotEntitled(f"ServiceAccount {account!r} has no identity in a run")
     extra = user.get("extra") or {}
     name, uid = (next(iter(extra.get(key) or ()), "") for key in (_POD_NAME, _POD_UID))
     if not name or not uid:
-        raise Refused("the token is not bound to a pod")
+        raise NotEntitled("the token is not bound to a pod")
     return BoundPod(name, uid, Identity(kind, name))
 
 
@@ -79,7 +79,7 @@ def host_names(bound: BoundPod, pod: Mapping[str, Any]) -> HostNames:
     """The names and addresses of a pod, from its object."""
     metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     if metadata["uid"] != bound.uid:
-        raise Refused(f"the token is of an earlier pod named {bound.name!r}")
+        raise NotEntitled(f"the token is of an earlier pod named {bound.name!r}")
     addresses = [entry["ip"] for entry in status.get("podIPs") or ()] or [status.get("podIP")]
     ips = tuple(address for address in addresses if address)
     if not ips:

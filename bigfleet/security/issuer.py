@@ -18,7 +18,7 @@ from bigfleet.kube import KubeClient, KubeConfig, KubeError, NotFound
 from bigfleet.kube.resources import PODS, TOKEN_REVIEWS
 from bigfleet.process import daemon
 from bigfleet.security.authority import LEAF_LIFETIME, Authority, BadRequest
-from bigfleet.security.entitlement import AUDIENCE, ENROL_PATH, ISSUER_NAME, NotYet, Refused, bound_pod, host_names
+from bigfleet.security.entitlement import AUDIENCE, ENROL_PATH, ISSUER_NAME, NotEntitled, NotYet, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -113,7 +113,7 @@ class Issuer:
             certificate = await self._certify(asked)
         except (msgspec.DecodeError, BadRequest) as error:
             return self._turn_down("malformed", 400, str(error))
-        except Refused as error:
+        except NotEntitled as error:
             return self._turn_down("refused", 403, str(error))
         except NotYet as error:
             return self._turn_down("not_yet", 503, str(error))
@@ -131,7 +131,7 @@ class Issuer:
         try:
             pod = await self._reviewer.pod(bound.name)
         except NotFound as error:
-            raise Refused(f"pod {bound.name!r} is gone") from error
+            raise NotEntitled(f"pod {bound.name!r} is gone") from error
         names = host_names(bound, pod)
         certificate = self._authority.sign_request(
             asked.csr.encode(), bound.identity, dns_names=names.dns, ip_addresses=names.ips, lifetime=self._lifetime

@@ -35,14 +35,14 @@ class Renewal:
 
 
 @dataclass(frozen=True)
-class Life:
+class Validity:
     """From when to when a certificate is good, as far as we are concerned."""
 
     begin: datetime
     end: datetime
 
     @classmethod
-    def of(cls, certificate: Path) -> "Life":
+    def of(cls, certificate: Path) -> "Validity":
         """It begins when the file was written: certificates are dated back, for clocks that are behind."""
         from cryptography import x509  # most processes never come here
 
@@ -76,7 +76,7 @@ async def keep_renewed(
     for outcome in ("renewed", "failed"):
         renewals.labels(outcome)
     while True:
-        life = Life.of(tls_dir / CERTIFICATE)
+        life = Validity.of(tls_dir / CERTIFICATE)
         expiry.set(life.end.timestamp())
         await asyncio.sleep((life.renew_at - now()).total_seconds())
         # A short deadline: an issuer that is away is asked again soon, and said so.

@@ -17,9 +17,9 @@ from bigfleet.core.quantity import QuantityError
 from bigfleet.core.requirements import (
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
-    Operator,
-    Profile,
+    NeedProfile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -115,14 +115,14 @@ def _profile(
     priority: int,
     interruption_bucket: int,
     reclamation_bucket: int,
-) -> Profile:
+) -> NeedProfile:
     for field, bucket in (("interruption", interruption_bucket), ("reclamation", reclamation_bucket)):
         if bucket not in penalty.ALL_BUCKETS:
             raise ValueError(f"{field}_penalty_bucket {bucket} is not in 0..{penalty.PINNED}")
     asked = [_requirement(capacity_pb2.NodeSelectorRequirement.FromString(data)) for data in requirements]
     terms = [_spread(capacity_pb2.TopologySpread.FromString(data)) for data in spread]
     _check_sizes(asked, terms)
-    return Profile.canonical(asked, terms, priority, interruption_bucket, reclamation_bucket)
+    return NeedProfile.canonical(asked, terms, priority, interruption_bucket, reclamation_bucket)
 
 
 def _requirement(message: capacity_pb2.NodeSelectorRequirement) -> Requirement:
@@ -146,12 +146,12 @@ def _check_sizes(requirements: list[Requirement], spread: list[Spread]) -> None:
             raise ValueError(f"max_skew {term.max_skew} is below 1")
 
 
-def _operator(number: int) -> Operator:
+def _operator(number: int) -> RequirementOperator:
     try:
-        operator = Operator(number)
+        operator = RequirementOperator(number)
     except ValueError:
         raise ValueError(f"requirement operator {number} is unknown") from None
-    if operator is Operator.UNSPECIFIED:
+    if operator is RequirementOperator.UNSPECIFIED:
         raise ValueError("a requirement has no operator")
     return operator
 
@@ -223,7 +223,7 @@ def assignment_from_metadata(machine_id: str, metadata: Mapping[str, str]) -> As
     )
 
 
-def assignment_for(profile: Profile, group: str) -> Assignment:
+def assignment_for(profile: NeedProfile, group: str) -> Assignment:
     return Assignment(
         priority=profile.priority,
         interruption_dollars=penalty.upper_bound(profile.interruption_bucket),

@@ -31,7 +31,7 @@ class ReportOutcome(StrEnum):
     FAILED = "failed"  # no leader answered
 
 
-class Outcome(StrEnum):
+class ActionOutcome(StrEnum):
     """How an action ended (docs/reference/engine.md#execution)."""
 
     SUCCESS = "success"
@@ -133,7 +133,7 @@ class ShardMetrics:
         for kind in ActionKind:
             for counter in (self.actions, self.actions_suppressed, self.actions_dryrun):
                 counter.labels(kind)
-            for outcome in Outcome:
+            for outcome in ActionOutcome:
                 self.outcomes.labels(kind, outcome)
         for phase in PHASES:
             self.cycle_phase_duration.labels(phase)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Check:
+class ScenarioCheck:
     """One promise."""
 
     text: str

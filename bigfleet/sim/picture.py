@@ -5,8 +5,8 @@ from html import escape
 from itertools import pairwise
 from textwrap import wrap
 
-from bigfleet.sim.report import Report
-from bigfleet.sim.world.recorder import Sample
+from bigfleet.sim.report import SimulationReport
+from bigfleet.sim.world.recorder import FleetSample
 
 _WIDTH, _LEFT, _RIGHT = 960, 76, 24
 _PANEL, _GAP, _FOOT = 150, 58, 44
@@ -41,7 +41,7 @@ _HELD, _BROKEN = "#3d7f4c", "#c0392b"
 INK, SOFT, GRID = "#20262c", "#68727c", "#e3e6e9"
 
 
-def draw(report: Report) -> str:
+def draw(report: SimulationReport) -> str:
     """The SVG's text."""
     samples, end = report.samples, max(report.document["virtualSeconds"], 1.0)
     panels = [
@@ -68,7 +68,7 @@ def draw(report: Report) -> str:
     return document(report.name, _WIDTH, height, "".join(body))
 
 
-def _verdict(report: Report) -> Iterator[tuple[str, str]]:
+def _verdict(report: SimulationReport) -> Iterator[tuple[str, str]]:
     """(colour, line): how many promises hold, and each that does not."""
     broken = [check for check in report.checks if not check.holds]
     held = len(report.checks) - len(broken)
@@ -105,23 +105,23 @@ def document(title: str, width: int, height: int, body: str) -> str:
     )
 
 
-def _pods(sample: Sample) -> float:
+def _pods(sample: FleetSample) -> float:
     return sample.pods
 
 
-def _bound(sample: Sample) -> float:
+def _bound(sample: FleetSample) -> float:
     return sample.bound
 
 
-def _short(sample: Sample) -> float:
+def _short(sample: FleetSample) -> float:
     return sample.shortfalls
 
 
-def _price(sample: Sample) -> float:
+def _price(sample: FleetSample) -> float:
     return sample.usd_per_hour
 
 
-def _stacked(title: str, samples: Sequence[Sample], end: float) -> str:
+def _stacked(title: str, samples: Sequence[FleetSample], end: float) -> str:
     """States on top of each other. Speculative ones are quota, not machines: they are left out."""
     shown = [state for state in _STATES if state != "Speculative" and any(s.states.get(state) for s in samples)]
     top = _nice(max((sum(s.states.get(state, 0) for state in shown) for s in samples), default=0))
@@ -136,7 +136,10 @@ def _stacked(title: str, samples: Sequence[Sample], end: float) -> str:
 
 
 def _lines(
-    title: str, samples: Sequence[Sample], end: float, series: dict[str, tuple[str, Callable[[Sample], float]]]
+    title: str,
+    samples: Sequence[FleetSample],
+    end: float,
+    series: dict[str, tuple[str, Callable[[FleetSample], float]]],
 ) -> str:
     top = _nice(max((value(s) for s in samples for _, value in series.values()), default=0))
     drawn = []
@@ -146,7 +149,7 @@ def _lines(
     return _frame(title, top, {name: colour for name, (colour, _) in series.items()}) + "".join(drawn)
 
 
-def _actions(title: str, samples: Sequence[Sample], end: float) -> str:
+def _actions(title: str, samples: Sequence[FleetSample], end: float) -> str:
     """How many of each kind were taken in each stretch of time, as bars on top of each other."""
     wide = end / _BARS
     bars = [dict.fromkeys(_ACTIONS, 0) for _ in range(_BARS)]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bigfleet.engine import Action, ActionKind, Decisions
-from bigfleet.sim.checks import Check
-from bigfleet.sim.report import Report, report_of
+from bigfleet.sim.checks import ScenarioCheck
+from bigfleet.sim.report import SimulationReport, report_of
 from bigfleet.sim.scenario.building import build
 from bigfleet.sim.scenario.coded import CODED
 from bigfleet.sim.scenario.reading import SHIPPED, ScenarioError, read_scenario, shipped_names
@@ -25,8 +25,8 @@ class Played:
 
     name: str
     trace: str
-    checks: tuple[Check, ...]
-    report: Report | None = None
+    checks: tuple[ScenarioCheck, ...]
+    report: SimulationReport | None = None
 
     @property
     def passed(self) -> bool:
@@ -90,31 +90,33 @@ def _marks(fault: Fault) -> Iterator[tuple[float, str]]:
         yield fault.at_seconds, fault.kind
 
 
-def _checks(simulation: Simulation, expect: Expectations) -> list[Check]:
+def _checks(simulation: Simulation, expect: Expectations) -> list[ScenarioCheck]:
     recorder, end = simulation.recorder, simulation.seconds
     problems = simulation.problems()
-    checks = [Check("no machine leaks", not problems, "; ".join(problems) or "none")]
+    checks = [ScenarioCheck("no machine leaks", not problems, "; ".join(problems) or "none")]
     for when, hit in sorted(simulation.struck.items()):
-        checks.append(Check(f"the storm at {when:g} s hits machines", hit > 0, f"{hit}"))
+        checks.append(ScenarioCheck(f"the storm at {when:g} s hits machines", hit > 0, f"{hit}"))
     if expect.no_shortfall_from_seconds is not None:
         start = expect.no_shortfall_from_seconds
         worst = recorder.worst_shortfall(start, end)
-        checks.append(Check(f"nothing is short from {start:g} s on", worst == 0, f"{worst} at worst"))
+        checks.append(ScenarioCheck(f"nothing is short from {start:g} s on", worst == 0, f"{worst} at worst"))
     if expect.some_shortfall:
         worst = recorder.worst_shortfall(0.0, end)
-        checks.append(Check("something is short at some time", worst > 0, f"{worst} at worst"))
+        checks.append(ScenarioCheck("something is short at some time", worst > 0, f"{worst} at worst"))
     if expect.all_pods_bound_at_end:
         pods, bound = (sum(getattr(c, name) for c in simulation.clusters.values()) for name in ("pods", "bound"))
-        checks.append(Check("every Pod is bound at the end", pods == bound, f"{bound} of {pods}"))
+        checks.append(ScenarioCheck("every Pod is bound at the end", pods == bound, f"{bound} of {pods}"))
     if expect.settled_at_end:
         stuck = simulation.unsettled()
-        checks.append(Check("nothing is on its way or broken at the end", not stuck, f"{len(stuck)} machines"))
+        checks.append(ScenarioCheck("nothing is on its way or broken at the end", not stuck, f"{len(stuck)} machines"))
     for bound in expect.actions:
         until = end if bound.to_seconds is None else bound.to_seconds
         seen = recorder.between(ActionKind(bound.action), bound.from_seconds - 1e-9, until)
         holds = seen >= bound.at_least and (bound.at_most is None or seen <= bound.at_most)
         checks.append(
-            Check(_bound_text(bound.action, bound.from_seconds, until, bound.at_least, bound.at_most), holds, f"{seen}")
+            ScenarioCheck(
+                _bound_text(bound.action, bound.from_seconds, until, bound.at_least, bound.at_most), holds, f"{seen}"
+            )
         )
     return checks
 

@@ -8,8 +8,8 @@ from pydantic.alias_generators import to_camel
 
 from bigfleet.core.machines import MachineState
 from bigfleet.engine import ActionKind
-from bigfleet.sim.checks import Check
-from bigfleet.sim.world.recorder import CycleFigures, Sample
+from bigfleet.sim.checks import ScenarioCheck
+from bigfleet.sim.world.recorder import CycleFigures, FleetSample
 from bigfleet.sim.world.shard import state_counts
 from bigfleet.sim.world.simulation import Simulation
 
@@ -17,14 +17,14 @@ _MARKS = {True: "✓", False: "✗"}
 
 
 @dataclass(frozen=True)
-class Report:
+class SimulationReport:
     """Everything that the text, the JSON and the picture show."""
 
     name: str
     description: str
     document: dict[str, Any]
-    samples: tuple[Sample, ...]
-    checks: tuple[Check, ...]
+    samples: tuple[FleetSample, ...]
+    checks: tuple[ScenarioCheck, ...]
     # What was done to the fleet, and when.
     marks: tuple[tuple[float, str], ...] = ()
 
@@ -33,9 +33,9 @@ def report_of(
     name: str,
     description: str,
     simulation: Simulation,
-    checks: tuple[Check, ...],
+    checks: tuple[ScenarioCheck, ...],
     marks: tuple[tuple[float, str], ...] = (),
-) -> Report:
+) -> SimulationReport:
     recorder, shard = simulation.recorder, simulation.shard
     clusters = simulation.clusters.values()
     configured = [s.states.get(MachineState.CONFIGURED.label, 0) for s in recorder.samples]
@@ -69,10 +69,10 @@ def report_of(
         "perCycle": _columns(recorder.cycles, simulation.decider.milliseconds),
         "checks": [{"text": check.text, "holds": check.holds, "seen": check.seen} for check in checks],
     }
-    return Report(name, description, document, tuple(recorder.samples), checks, marks)
+    return SimulationReport(name, description, document, tuple(recorder.samples), checks, marks)
 
 
-def report_lines(report: Report) -> list[str]:
+def report_lines(report: SimulationReport) -> list[str]:
     """For people: checks first, then the figures."""
     d = report.document
     pods, machines, short = d["pods"], d["machines"], d["shortfalls"]
@@ -101,7 +101,7 @@ def _actions_text(counts: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}{'s'[: count != 1]}" for kind, count in counts.items() if count) or "none"
 
 
-def check_lines(checks: tuple[Check, ...]) -> list[str]:
+def check_lines(checks: tuple[ScenarioCheck, ...]) -> list[str]:
     width = max((len(check.text) for check in checks), default=0)
     return [f"  {_MARKS[check.holds]} {check.text:<{width}}  {check.seen}" for check in checks]
 

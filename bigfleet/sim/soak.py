@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import TRANSITIONAL, CapacityType, Machine, MachineState
-from bigfleet.core.requirements import RACK_KEY, Operator, Profile, Requirement
+from bigfleet.core.requirements import RACK_KEY, NeedProfile, Requirement, RequirementOperator
 from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.provider.fake.latency import Latency
 from bigfleet.scheduling.pods import PodClass
 from bigfleet.sim.world import faults
 from bigfleet.sim.world.provider import ProviderModel
 from bigfleet.sim.world.shard import ShardModel
-from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.simulation import Simulation, WorldModel
 from bigfleet.sim.world.timeline import Rank
 
 _CYCLE_SECONDS = 10.0
@@ -67,7 +67,7 @@ def soak(cycles: int, seed: int = 1, progress: Callable[[float, float], None] = 
 
 def _world(seed: int, seconds: float) -> Simulation:
     one, two = (Latency(n * _CYCLE_SECONDS, n * _CYCLE_SECONDS) for n in (1, 2))
-    model = Model(
+    model = WorldModel(
         seed=seed,
         shard=ShardModel(_CYCLE_SECONDS, lockstep=True),
         provider=ProviderModel(
@@ -110,8 +110,8 @@ def _machines() -> list[Machine]:
 
 
 def _pod(priority: int, gang: bool = False) -> PodClass:
-    requirements = [Requirement(RACK_KEY, Operator.SAME if gang else Operator.EXISTS)]
-    profile = Profile.canonical(requirements, (), priority, penalty.bucket_of(1), penalty.bucket_of(1))
+    requirements = [Requirement(RACK_KEY, RequirementOperator.SAME if gang else RequirementOperator.EXISTS)]
+    profile = NeedProfile.canonical(requirements, (), priority, penalty.bucket_of(1), penalty.bucket_of(1))
     # Two Pods to a machine, one for a member of a gang, so that a gang does not fold.
     return PodClass(profile, {"cpu": _GANG_CPU if gang else _SERVICE_CPU}, f"{RACK_KEY}\x00soak" if gang else "")
 

@@ -9,7 +9,7 @@ import typer
 from scaletest.cli.arguments import OutputOption
 from scaletest.cli.host import say_if_something_is_left
 from scaletest.cli.showing import table
-from scaletest.cli.standing import standing_document, standing_lines
+from scaletest.cli.status_text import status_document, status_lines
 from scaletest.errors import UsageError
 
 
@@ -35,11 +35,11 @@ def show_status(output: OutputOption = "text") -> None:
 
     from scaletest.run.fleet.status import look_at_all
 
-    standing = asyncio.run(look_at_all())
+    fleets = asyncio.run(look_at_all())
     if output == "json":
-        typer.echo(json.dumps([standing_document(one) for one in standing], indent=2))
+        typer.echo(json.dumps([status_document(one) for one in fleets], indent=2))
         return
-    blocks = ["\n".join(standing_lines(one)) for one in standing]
+    blocks = ["\n".join(status_lines(one)) for one in fleets]
     typer.echo("\n\n".join(blocks) if blocks else "nothing is up")
     say_if_something_is_left()
 

@@ -9,7 +9,7 @@ from scaletest.cli.arguments import OutputOption
 from scaletest.cli.showing import age, table
 
 if TYPE_CHECKING:
-    from scaletest.run.fleet.status import Standing
+    from scaletest.run.fleet.status import FleetStatus
 
 host_app = typer.Typer(
     help="A real control plane on this machine.\n\nPods are local processes; no Docker, no root.", no_args_is_help=True
@@ -52,15 +52,15 @@ def host_status(output: OutputOption = "text") -> None:
 
     from scaletest.host.registry import find_hosts
 
-    standing: list[Standing] = []
+    hosts: list[FleetStatus] = []
     if up := [host for host in find_hosts() if host.is_up]:
         from scaletest.run.fleet.status import look_at_hosts
 
-        standing = asyncio.run(look_at_hosts(up))
+        hosts = asyncio.run(look_at_hosts(up))
     if output == "json":
-        typer.echo(json.dumps([_document(host) for host in standing], indent=2))
+        typer.echo(json.dumps([_document(host) for host in hosts], indent=2))
         return
-    typer.echo("\n".join(table(_rows(standing)) if standing else ["no host is up"]))
+    typer.echo("\n".join(table(_rows(hosts)) if hosts else ["no host is up"]))
     say_if_something_is_left()
 
 
@@ -84,8 +84,8 @@ def host_kubeconfig(
     if cluster is None:
         typer.echo(host.kubeconfig)
         return
-    [standing] = asyncio.run(look_at_hosts([host]))
-    typer.echo(cluster_kubeconfig(host, standing, cluster))
+    [status] = asyncio.run(look_at_hosts([host]))
+    typer.echo(cluster_kubeconfig(host, status, cluster))
 
 
 _UP = "scaletest-runner host up"
@@ -119,16 +119,16 @@ async def _up() -> None:
     typer.echo(f"  remove  scaletest-runner host down {host.id}")
 
 
-def _rows(standing: "list[Standing]") -> list[tuple[str, ...]]:
+def _rows(hosts: "list[FleetStatus]") -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("ID", "SINCE", "ADDRESS", "PODS", "RUN", "KUBECONFIG")]
     rows += [
         (host.host_id, age(host.since), host.where, host.pods_text, host.run_id or "–", str(host.kubeconfig))
-        for host in standing
+        for host in hosts
     ]
     return rows
 
 
-def _document(host: "Standing") -> dict[str, object]:
+def _document(host: "FleetStatus") -> dict[str, object]:
     return {
         "id": host.host_id,
         "since": host.since,

@@ -84,10 +84,10 @@ def run(
     import asyncio
 
     from scaletest.report.plan import full_plan_lines, plan_lines
-    from scaletest.run.request.request import Place, Request
+    from scaletest.run.request.request import Request, TargetOptions
     from scaletest.run.steps.preflight import refuse
 
-    place = Place(
+    target = TargetOptions(
         namespace=namespace,
         context=kube_context,
         images=images or (),
@@ -103,7 +103,7 @@ def run(
             seed=seed,
             max_duration=max_duration,
             max_cost_usd=max_cost_usd,
-            place=place,
+            target=target,
         )
     )
     plan, goes_to = examined.plan, examined.destination.context
@@ -116,7 +116,7 @@ def run(
     refuse(examined.refusals)
     show_before_starting(plan_lines(plan))
     ask_before_spending(plan, goes_to, yes)
-    sys.exit(asyncio.run(_run(examined, place.results, keep, display)))
+    sys.exit(asyncio.run(_run(examined, target.results, keep, display)))
 
 
 def _refuse_flags_of_a_run(context: typer.Context) -> None:
@@ -133,7 +133,7 @@ async def _run(examined: "Examined", output: Path | None, keep: bool, display: s
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.display import display_for
     from scaletest.report.pages import RunPages
-    from scaletest.run.journal import Journal
+    from scaletest.run.journal import RunJournal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.results_folder import make_results_folder
 
@@ -142,9 +142,9 @@ async def _run(examined: "Examined", output: Path | None, keep: bool, display: s
     run_id, results = make_results_folder(output, plan.profile_name)
     toolchain = await provide_toolchain(examined.destination.tools)
     view.header(run_id)
-    stage = examined.stage_options(run_id, toolchain.bin_dir, toolchain.path("helm"))
-    options = RunOptions(results, stage, caps, RunPages(), keep=keep)
-    journal = Journal(results / "events.jsonl", view.show)
+    install = examined.install_options(run_id, toolchain.bin_dir, toolchain.path("helm"))
+    options = RunOptions(results, install, caps, RunPages(), keep=keep)
+    journal = RunJournal(results / "events.jsonl", view.show)
     run = Run(plan, options, journal)
     on_signals(run.interrupt)
     try:
@@ -159,9 +159,9 @@ async def _run(examined: "Examined", output: Path | None, keep: bool, display: s
 
 
 async def _show_what_stays(run_id: str, show: Callable[[str], None]) -> None:
-    from scaletest.cli.standing import standing_lines
+    from scaletest.cli.status_text import status_lines
     from scaletest.run.fleet.status import look_at_all
 
-    for standing in [one for one in await look_at_all() if one.run_id == run_id]:
-        for line in ["", *standing_lines(standing)]:
+    for fleet in [one for one in await look_at_all() if one.run_id == run_id]:
+        for line in ["", *status_lines(fleet)]:
             show(line)

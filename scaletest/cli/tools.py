@@ -13,7 +13,7 @@ from scaletest.cli.arguments import OutputOption
 from scaletest.errors import ExitCode
 
 if TYPE_CHECKING:
-    from scaletest.toolchain import Cleaning, Listing, Toolchain, ToolRow
+    from scaletest.toolchain import Cleaning, Toolchain, ToolListing, ToolRow
     from scaletest.toolchain.tools import GoTool
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,9 +36,9 @@ def tools_list(output: OutputOption = "text") -> None:
     """Name, version, origin and size of each binary; builds nothing."""
     import asyncio
 
-    from scaletest.toolchain import Display, list_tools
+    from scaletest.toolchain import ProgressDisplay, list_tools
 
-    with Display(sys.stderr) as display:
+    with ProgressDisplay(sys.stderr) as display:
         listing = asyncio.run(list_tools(display))
     typer.echo(json.dumps(listing_document(listing), indent=2) if output == "json" else "\n".join(list_lines(listing)))
 
@@ -72,17 +72,17 @@ async def provide_toolchain(
     """The named binaries, or all, built if need be, with progress on stderr; a signal leaves nothing half-built."""
     import asyncio
 
-    from scaletest.toolchain import Display, Notice, ensure
+    from scaletest.toolchain import ProgressDisplay, ProgressNote, ensure
     from scaletest.toolchain.tools import GO_TOOLS
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    display = Display(sys.stderr)
+    display = ProgressDisplay(sys.stderr)
     interrupted = False
 
     def interrupt() -> None:
         nonlocal interrupted
         if not interrupted:
-            display(Notice("stopping; once more stops at once"))
+            display(ProgressNote("stopping; once more stops at once"))
         interrupted = True
         if task:
             task.cancel()
@@ -98,7 +98,7 @@ async def provide_toolchain(
     except asyncio.CancelledError:
         if not interrupted:
             raise
-        display(Notice("scaletest-runner: interrupted; built tools are kept, nothing half-built is left"))
+        display(ProgressNote("scaletest-runner: interrupted; built tools are kept, nothing half-built is left"))
         raise SystemExit(ExitCode.INTERRUPTED) from None
     finally:
         for number in signals:
@@ -111,7 +111,7 @@ async def find_helm() -> Path:
     return (await provide_toolchain(["helm"])).path("helm")
 
 
-def list_lines(listing: "Listing") -> list[str]:
+def list_lines(listing: "ToolListing") -> list[str]:
     """A table of the tools, then what is worth knowing about where they come from."""
     rows = [("NAME", "VERSION", "FROM", "SIZE")]
     rows += [
@@ -123,7 +123,7 @@ def list_lines(listing: "Listing") -> list[str]:
     return [*table, "", *_remarks(listing)]
 
 
-def _remarks(listing: "Listing") -> list[str]:
+def _remarks(listing: "ToolListing") -> list[str]:
     go = listing.go
     remarks = [("wrong", _mismatch(tool)) for tool in listing.tools if tool.mismatch]
     remarks += [("used", f"{tool.path} from {tool.source}") for tool in listing.tools if _from_the_user(tool)]
@@ -148,7 +148,7 @@ def _mismatch(tool: "ToolRow") -> str:
     return f"{tool.path} {reports}, {tool.pinned} is pinned; remove {folder} and run `scaletest-runner tools install`"
 
 
-def listing_document(listing: "Listing") -> dict[str, Any]:
+def listing_document(listing: "ToolListing") -> dict[str, Any]:
     """The same for programs."""
     return {
         "tools": [

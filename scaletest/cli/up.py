@@ -55,11 +55,11 @@ def bring_up(
     import asyncio
 
     from scaletest.report.plan import fleet_lines
-    from scaletest.run.request.request import Place, Request
+    from scaletest.run.request.request import Request, TargetOptions
     from scaletest.run.results_folder import make_results_folder
     from scaletest.run.steps.preflight import refuse
 
-    place = Place(
+    target = TargetOptions(
         namespace=namespace,
         context=kube_context,
         images=images or (),
@@ -69,7 +69,7 @@ def bring_up(
     )
     examined = examine_request(
         Request(
-            profile=profile, substrate=substrate, seed=seed, place=place, clusters=clusters, pods=pods, judged=False
+            profile=profile, substrate=substrate, seed=seed, target=target, clusters=clusters, pods=pods, judged=False
         )
     )
     refuse(examined.refusals)
@@ -78,7 +78,7 @@ def bring_up(
     if examined.request.is_resized:
         typer.echo(_size_line(examined), err=True)
     ask_before_spending(examined.plan, examined.destination.context, yes)
-    run_id, folder = make_results_folder(place.results, (profile and examined.plan.profile_name) or "up")
+    run_id, folder = make_results_folder(target.results, (profile and examined.plan.profile_name) or "up")
     asyncio.run(_bring_up(examined, run_id, folder))
 
 
@@ -93,11 +93,11 @@ async def _bring_up(examined: "Examined", run_id: str, results: Path) -> None:
     from scaletest.cli.tools import provide_toolchain
     from scaletest.report.console import Console
     from scaletest.run.fleet.up import Up
-    from scaletest.run.journal import Journal
+    from scaletest.run.journal import RunJournal
 
     toolchain = await provide_toolchain(examined.destination.tools)
-    journal = Journal(results / "events.jsonl", Console().show)
-    options = examined.stage_options(run_id, toolchain.bin_dir, toolchain.path("helm"))
+    journal = RunJournal(results / "events.jsonl", Console().show)
+    options = examined.install_options(run_id, toolchain.bin_dir, toolchain.path("helm"))
     up = Up(options, examined.values(run_id), results, journal)
     on_signals(up.interrupt)
     try:
@@ -111,8 +111,8 @@ async def _bring_up(examined: "Examined", run_id: str, results: Path) -> None:
 
 
 async def _show(run_id: str) -> None:
-    from scaletest.cli.standing import standing_lines
+    from scaletest.cli.status_text import status_lines
     from scaletest.run.fleet.status import look_at_all
 
-    for standing in [one for one in await look_at_all() if one.run_id == run_id]:
-        typer.echo("\n".join(standing_lines(standing)))
+    for fleet in [one for one in await look_at_all() if one.run_id == run_id]:
+        typer.echo("\n".join(status_lines(fleet)))

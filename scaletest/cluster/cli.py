@@ -4,27 +4,29 @@ import os
 import sys
 
 from bigfleet.process.commandline import end
-from bigfleet.process.dispatch import Process, dispatch, keep_out
+from bigfleet.process.dispatch import ProcessEntry, dispatch, keep_out
 
 PROCESSES = {
-    "control-plane": Process(
+    "control-plane": ProcessEntry(
         "a KWOK cluster's control plane",
         "scaletest.cluster.control_plane.supervisor",
         "ControlPlaneOptions",
-        before="prepare_site",
+        before="prepare_plane",
     ),
-    "workload": Process(
+    "workload": ProcessEntry(
         "everything that works in a KWOK cluster",
         "scaletest.cluster.workload",
         "WorkloadOptions",
         before="fork_processes",
     ),
-    "node-creator": Process(
+    "node-creator": ProcessEntry(
         "turns UpcomingNodes into Nodes that phone home", "scaletest.cluster.nodes.node_creator", "NodeCreatorOptions"
     ),
-    "load-driver": Process("creates and churns the demand", "scaletest.cluster.load.load_driver", "LoadDriverOptions"),
-    "fleet": Process("renders the provider's seed file", "scaletest.cluster.fleet_file", "FleetOptions"),
-    "snapshots": Process("hands out Prometheus snapshots", "scaletest.cluster.snapshots", "SnapshotsOptions"),
+    "load-driver": ProcessEntry(
+        "creates and churns the demand", "scaletest.cluster.load.load_driver", "LoadDriverOptions"
+    ),
+    "fleet": ProcessEntry("renders the provider's seed file", "scaletest.cluster.fleet_file", "FleetOptions"),
+    "snapshots": ProcessEntry("hands out Prometheus snapshots", "scaletest.cluster.snapshots", "SnapshotsOptions"),
 }
 
 

@@ -28,7 +28,7 @@ from scaletest.cluster.ports import (
 from scaletest.model.demand.draw import ordinal_of
 from scaletest.supervise.children import ChildDied, Children, NotInTime
 from scaletest.supervise.forks import Fork, fork_all
-from scaletest.supervise.health import Health
+from scaletest.supervise.health import SupervisorHealth
 from scaletest.supervise.spares import Understudies
 
 NODE_CREATOR = "node-creator"
@@ -122,7 +122,7 @@ async def _supervise(options: WorkloadOptions, processes: Mapping[str, Fork], de
     # Left by an earlier start of this container: the new load-driver vouches for the demand itself.
     demand_ready.unlink(missing_ok=True)
     async with aiohttp.ClientSession(timeout=_PROBE_TIMEOUT) as http:
-        health = Health(http)
+        health = SupervisorHealth(http)
         cast = Understudies(processes, lambda name: health.started(name, _address(options, _PORTS[name])))
         async with Children(survive=cast.survive) as children:
             await cast.join(children)

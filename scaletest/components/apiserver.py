@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaletest.components import etcd
-from scaletest.components.component import Component, Site, rendered, switched_off
+from scaletest.components.component import Component, Plane, rendered, switched_off
 from scaletest.components.pki import ETCD_CLIENT
 
 NAME = "kube-apiserver"
@@ -19,7 +19,7 @@ class ApiserverSettings:
 
     authorization_mode: str
     admission_off: tuple[str, ...]
-    # A socket that speaks etcd's API without certificates; None: the etcd of the same site.
+    # A socket that speaks etcd's API without certificates; None: the etcd of the same plane.
     storage_socket: Path | None = None
     # Where Services get their addresses from.
     service_range: str | None = None
@@ -37,19 +37,19 @@ class ApiserverSettings:
     extra_flags: tuple[str, ...] = ()
 
 
-def url(site: Site) -> str:
-    return site.url(PORT)
+def url(plane: Plane) -> str:
+    return plane.url(PORT)
 
 
-def build(site: Site, settings: ApiserverSettings) -> Component:
-    pki, files = site.pki, site.pki.files(NAME)
+def build(plane: Plane, settings: ApiserverSettings) -> Component:
+    pki, files = plane.pki, plane.pki.files(NAME)
     flags = {
-        "bind-address": site.address,
-        "advertise-address": site.address,
+        "bind-address": plane.address,
+        "advertise-address": plane.address,
         "secure-port": PORT,
         # Its own endpoint may be a loopback address, which EndpointSlices refuse.
         "endpoint-reconciler-type": "none",
-        **_storage(site, settings.storage_socket),
+        **_storage(plane, settings.storage_socket),
         "tls-cert-file": files.certificate,
         "tls-private-key-file": files.key,
         "client-ca-file": pki.ca,
@@ -59,7 +59,7 @@ def build(site: Site, settings: ApiserverSettings) -> Component:
         "service-account-key-file": pki.service_account_key,
         "service-account-signing-key-file": pki.service_account_key,
         "service-cluster-ip-range": settings.service_range,
-        **(_kubelets(site) if settings.dials_kubelets else {}),
+        **(_kubelets(plane) if settings.dials_kubelets else {}),
         "disable-admission-plugins": settings.admission_off,
         "feature-gates": switched_off(settings.gates_off),
         "disabled-metrics": settings.metrics_off,
@@ -70,7 +70,7 @@ def build(site: Site, settings: ApiserverSettings) -> Component:
         "event-ttl": settings.event_ttl,
     }
     return Component(
-        NAME, (*rendered(flags), *settings.extra_flags), f"{site.url(PORT)}/readyz", f"{site.url(PORT)}/metrics"
+        NAME, (*rendered(flags), *settings.extra_flags), f"{plane.url(PORT)}/readyz", f"{plane.url(PORT)}/metrics"
     )
 
 
@@ -82,22 +82,22 @@ _UNQUEUED: dict[str, object] = {
 _UNPOLLED: dict[str, object] = {"etcd-count-metric-poll-period": 0, "etcd-db-metric-poll-interval": 0}
 
 
-def _storage(site: Site, socket: Path | None) -> dict[str, object]:
+def _storage(plane: Plane, socket: Path | None) -> dict[str, object]:
     if socket:
         return {"etcd-servers": f"unix://{socket}"}
-    client = site.pki.files(ETCD_CLIENT)
+    client = plane.pki.files(ETCD_CLIENT)
     return {
-        "etcd-servers": site.url(etcd.CLIENT_PORT),
-        "etcd-cafile": site.pki.etcd_ca,
+        "etcd-servers": plane.url(etcd.CLIENT_PORT),
+        "etcd-cafile": plane.pki.etcd_ca,
         "etcd-certfile": client.certificate,
         "etcd-keyfile": client.key,
     }
 
 
-def _kubelets(site: Site) -> dict[str, object]:
-    client = site.pki.files(TO_KUBELET)
+def _kubelets(plane: Plane) -> dict[str, object]:
+    client = plane.pki.files(TO_KUBELET)
     return {
-        "kubelet-certificate-authority": site.pki.ca,
+        "kubelet-certificate-authority": plane.pki.ca,
         "kubelet-client-certificate": client.certificate,
         "kubelet-client-key": client.key,
         "kubelet-preferred-address-types": "InternalIP",

@@ -9,8 +9,8 @@ from scaletest.supervise.command import Command
 
 
 @dataclass(frozen=True)
-class Site:
-    """Where one control plane lives: everything in it binds one address."""
+class Plane:
+    """One control plane: the address that everything in it binds, its directory and its PKI."""
 
     address: str
     # Data that goes away with the control plane.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scaletest.components.component import Component, Site, rendered
+from scaletest.components.component import Component, Plane, rendered
 from scaletest.components.serving import delegating, dialling, serving
 
 NAME = "kube-controller-manager"
@@ -22,15 +22,15 @@ class ControllerManagerSettings:
     has_accounts: bool = False
 
 
-def build(site: Site, settings: ControllerManagerSettings) -> Component:
+def build(plane: Plane, settings: ControllerManagerSettings) -> Component:
     flags = {
-        **dialling(site, NAME, settings.qps, settings.burst),
+        **dialling(plane, NAME, settings.qps, settings.burst),
         "controllers": settings.controllers,
-        **serving(site, NAME, PORT),
-        **(_accounts(site) if settings.has_accounts else {}),
+        **serving(plane, NAME, PORT),
+        **(_accounts(plane) if settings.has_accounts else {}),
     }
-    return Component(NAME, rendered(flags), f"{site.url(PORT)}/healthz", f"{site.url(PORT)}/metrics")
+    return Component(NAME, rendered(flags), f"{plane.url(PORT)}/healthz", f"{plane.url(PORT)}/metrics")
 
 
-def _accounts(site: Site) -> dict[str, object]:
-    return {"root-ca-file": site.pki.ca, "use-service-account-credentials": True, **delegating(site, NAME)}
+def _accounts(plane: Plane) -> dict[str, object]:
+    return {"root-ca-file": plane.pki.ca, "use-service-account-credentials": True, **delegating(plane, NAME)}

@@ -3,20 +3,20 @@
 import aiohttp
 
 from scaletest.components import etcd
-from scaletest.components.component import Component, Site
+from scaletest.components.component import Component, Plane
 
 
 class Endpoints:
-    """A client that every process of the site lets in. Make it when the site's certificates are there.
+    """A client that every process of the plane lets in. Make it when the plane's certificates are there.
 
     A process that does not answer within `seconds` is taken for one that does not answer.
     """
 
-    def __init__(self, site: Site, http: aiohttp.ClientSession, *, seconds: float) -> None:
+    def __init__(self, plane: Plane, http: aiohttp.ClientSession, *, seconds: float) -> None:
         self._http = http
         self._timeout = aiohttp.ClientTimeout(total=seconds)
-        self._admin = site.pki.admin().ssl_context()
-        self._etcd = site.pki.etcd_client(site.url(etcd.CLIENT_PORT)).ssl_context()
+        self._admin = plane.pki.admin().ssl_context()
+        self._etcd = plane.pki.etcd_client(plane.url(etcd.CLIENT_PORT)).ssl_context()
 
     async def healthy(self, component: Component) -> bool:
         """Whether its health endpoint says yes."""

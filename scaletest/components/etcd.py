@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scaletest.components.component import Component, Site, rendered
+from scaletest.components.component import Component, Plane, rendered
 
 NAME = "etcd"
 CLIENT_PORT = 2379
@@ -20,13 +20,13 @@ class EtcdSettings:
     catchup_entries: int | None = None
 
 
-def build(site: Site, settings: EtcdSettings) -> Component:
-    client_url, peer_url = site.url(CLIENT_PORT), site.url(PEER_PORT)
-    files = site.pki.files(NAME)
-    tls = {"cert-file": files.certificate, "key-file": files.key, "trusted-ca-file": site.pki.etcd_ca}
+def build(plane: Plane, settings: EtcdSettings) -> Component:
+    client_url, peer_url = plane.url(CLIENT_PORT), plane.url(PEER_PORT)
+    files = plane.pki.files(NAME)
+    tls = {"cert-file": files.certificate, "key-file": files.key, "trusted-ca-file": plane.pki.etcd_ca}
     flags = {
         "name": settings.member_name,
-        "data-dir": site.directory / "etcd",
+        "data-dir": plane.directory / "etcd",
         "listen-client-urls": client_url,
         "advertise-client-urls": client_url,
         "listen-peer-urls": peer_url,

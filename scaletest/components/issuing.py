@@ -9,7 +9,7 @@ from bigfleet.kube import KubeConfig
 from bigfleet.process.files import write_file
 from bigfleet.security.certificates import CertificateAuthority, Subject, service_account_key_pem
 from scaletest.components import apiserver, controller_manager, etcd, scheduler
-from scaletest.components.component import Site
+from scaletest.components.component import Plane
 from scaletest.components.pki import ETCD_CLIENT
 
 _SERVERS = (apiserver.NAME, controller_manager.NAME, scheduler.NAME)
@@ -18,13 +18,13 @@ _ADMIN = Subject("admin", groups=["system:masters"])
 
 
 @dataclass(frozen=True)
-class Identities:
+class IssuedIdentities:
     """What the PKIs of the harness's control planes do not have in common."""
 
     # The CA's name; the one for etcd adds to it.
     authority: str
     lifetime: timedelta
-    # Servers beside apiserver, controller manager and scheduler, and DNS names for any; all have the site's address.
+    # Servers beside apiserver, controller manager and scheduler, and DNS names for any; all have the plane's address.
     dns_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # Clients of the API beside controller manager, scheduler and admin: each gets a kubeconfig.
     clients: Mapping[str, Subject] = field(default_factory=dict)
@@ -32,9 +32,9 @@ class Identities:
     pairs: Mapping[str, Subject] = field(default_factory=dict)
 
 
-def issue(site: Site, identities: Identities) -> None:
-    """Write all files of the site's PKI anew."""
-    pki = site.pki
+def issue(plane: Plane, identities: IssuedIdentities) -> None:
+    """Write all files of the plane's PKI anew."""
+    pki = plane.pki
     pki.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Both forget their keys: what they sign here is all that they ever sign.
     ca = CertificateAuthority.create(identities.authority, identities.lifetime)
@@ -46,7 +46,7 @@ def issue(site: Site, identities: Identities) -> None:
 
     def server(name: str) -> Subject:
         names = identities.dns_names.get(name, ())
-        return Subject(name, dns_names=names, ip_addresses=[site.address], serves=True)
+        return Subject(name, dns_names=names, ip_addresses=[plane.address], serves=True)
 
     for name in {*_SERVERS, *identities.dns_names}:
         pki.files(name).write(ca.issue(server(name)))
@@ -57,7 +57,7 @@ def issue(site: Site, identities: Identities) -> None:
 
     def write_kubeconfig(path: Path, user: Subject) -> None:
         pair = ca.issue(user)
-        KubeConfig(apiserver.url(site), ca.certificate_pem, pair.certificate, pair.private_key).write(path)
+        KubeConfig(apiserver.url(plane), ca.certificate_pem, pair.certificate, pair.private_key).write(path)
 
     for name, user in (_CLIENTS | dict(identities.clients)).items():
         write_kubeconfig(pki.kubeconfig(name), user)

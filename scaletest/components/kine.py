@@ -2,20 +2,20 @@
 
 from pathlib import Path
 
-from scaletest.components.component import Component, Site, rendered
+from scaletest.components.component import Component, Plane, rendered
 
 NAME = "kine"
 
 
-def socket_of(site: Site) -> Path:
+def socket_of(plane: Plane) -> Path:
     """The file that it listens on, and its only sign of health; a kine that was killed may leave it."""
-    return site.directory / "kine.sock"
+    return plane.directory / "kine.sock"
 
 
-def build(site: Site) -> Component:
-    database = site.directory / "kine.db"
+def build(plane: Plane) -> Component:
+    database = plane.directory / "kine.db"
     flags = {
-        "listen-address": f"unix://{socket_of(site)}",
+        "listen-address": f"unix://{socket_of(plane)}",
         "endpoint": f"sqlite://{database}?_journal=WAL&cache=shared&_sync=OFF",
         "metrics-bind-address": 0,
     }

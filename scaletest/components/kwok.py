@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaletest.components.component import Component, Site, rendered
+from scaletest.components.component import Component, Plane, rendered
 
 NAME = "kwok"
 PORT = 10247
@@ -18,19 +18,19 @@ class KwokSettings:
     node_lease_seconds: int
 
 
-def build(site: Site, settings: KwokSettings) -> Component:
+def build(plane: Plane, settings: KwokSettings) -> Component:
     flags = {
-        "kubeconfig": site.pki.kubeconfig(NAME),
+        "kubeconfig": plane.pki.kubeconfig(NAME),
         "config": settings.stages,
         "manage-all-nodes": True,
         "node-lease-duration-seconds": settings.node_lease_seconds,
-        "server-address": site.socket_address(PORT),
+        "server-address": plane.socket_address(PORT),
         "v": "WARN",
     }
     # Plain HTTP: it shows nothing but its own health and metrics.
     return Component(
         NAME,
         rendered(flags),
-        f"http://{site.socket_address(PORT)}/healthz",
-        f"http://{site.socket_address(PORT)}/metrics",
+        f"http://{plane.socket_address(PORT)}/healthz",
+        f"http://{plane.socket_address(PORT)}/metrics",
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaletest.components.component import Component, Site, rendered, switched_off
+from scaletest.components.component import Component, Plane, rendered, switched_off
 from scaletest.components.serving import delegating, dialling, serving
 
 NAME = "kube-scheduler"
@@ -26,21 +26,21 @@ class SchedulerSettings:
     gates_off: tuple[str, ...] = ()
 
 
-def build(site: Site, settings: SchedulerSettings) -> Component:
+def build(plane: Plane, settings: SchedulerSettings) -> Component:
     """A configuration file takes the place of the flags that say how to dial the API."""
     told = (
         {"config": settings.config_file}
         if settings.config_file
-        else dialling(site, NAME, settings.qps, settings.burst) | delegating(site, NAME)
+        else dialling(plane, NAME, settings.qps, settings.burst) | delegating(plane, NAME)
     )
-    flags = {**told, "feature-gates": switched_off(settings.gates_off), **serving(site, NAME, PORT)}
-    return Component(NAME, rendered(flags), f"{site.url(PORT)}/readyz", f"{site.url(PORT)}/metrics")
+    flags = {**told, "feature-gates": switched_off(settings.gates_off), **serving(plane, NAME, PORT)}
+    return Component(NAME, rendered(flags), f"{plane.url(PORT)}/readyz", f"{plane.url(PORT)}/metrics")
 
 
-def configuration(site: Site, settings: SchedulerSettings) -> dict[str, Any]:
+def configuration(plane: Plane, settings: SchedulerSettings) -> dict[str, Any]:
     """The real scheduler, binding fast and packing densely; its back-off stays Kubernetes' own unless one is given."""
     backoff = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": settings.pod_max_backoff_seconds}
-    dials = {"kubeconfig": str(site.pki.kubeconfig(NAME)), "qps": settings.qps, "burst": settings.burst}
+    dials = {"kubeconfig": str(plane.pki.kubeconfig(NAME)), "qps": settings.qps, "burst": settings.burst}
     return {
         **(backoff if settings.pod_max_backoff_seconds else {}),
         "apiVersion": "kubescheduler.config.k8s.io/v1",

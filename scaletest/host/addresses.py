@@ -50,7 +50,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Claim:
+class NetworkClaim:
     """A network and the bound socket that makes it ours; closing the last copy of the socket gives it back.
 
     A socket rather than a lock file: the kernel grants it to one process of any user, takes it back however
@@ -61,7 +61,7 @@ class Claim:
     socket: socket.socket
 
 
-def claim_network(numbers: Iterable[int] = _NETWORKS) -> Claim:
+def claim_network(numbers: Iterable[int] = _NETWORKS) -> NetworkClaim:
     """Take the first loopback network on which every port of a host is free."""
     taken: set[int] = set()
     for number in numbers:
@@ -71,7 +71,7 @@ def claim_network(numbers: Iterable[int] = _NETWORKS) -> Claim:
             continue
         busy = {port for port in _SERVED_PORTS if not _is_free(network.control_plane, port)}
         if not busy:
-            return Claim(network, held)
+            return NetworkClaim(network, held)
         taken |= busy
         held.close()
     if taken:

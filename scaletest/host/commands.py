@@ -2,7 +2,7 @@
 
 from scaletest.components import apiserver, controller_manager, etcd, scheduler
 from scaletest.components.apiserver import ApiserverSettings
-from scaletest.components.component import Component, Site
+from scaletest.components.component import Component, Plane
 from scaletest.components.controller_manager import ControllerManagerSettings
 from scaletest.components.etcd import EtcdSettings
 from scaletest.components.scheduler import SchedulerSettings
@@ -27,13 +27,13 @@ _QPS = 300
 _BURST = 600
 
 
-def storage(site: Site) -> Component:
-    return etcd.build(site, EtcdSettings(member_name="embedded"))
+def storage(plane: Plane) -> Component:
+    return etcd.build(plane, EtcdSettings(member_name="embedded"))
 
 
-def api(site: Site, network: Network) -> Component:
+def api(plane: Plane, network: Network) -> Component:
     return apiserver.build(
-        site,
+        plane,
         ApiserverSettings(
             authorization_mode="RBAC",
             # It taints every new Node as not ready, and only the node lifecycle controller would take the taint off.
@@ -44,9 +44,9 @@ def api(site: Site, network: Network) -> Component:
     )
 
 
-def controllers(site: Site) -> Component:
-    return controller_manager.build(site, ControllerManagerSettings(_CONTROLLERS, _QPS, _BURST, has_accounts=True))
+def controllers(plane: Plane) -> Component:
+    return controller_manager.build(plane, ControllerManagerSettings(_CONTROLLERS, _QPS, _BURST, has_accounts=True))
 
 
-def scheduling(site: Site) -> Component:
-    return scheduler.build(site, SchedulerSettings(_QPS, _BURST))
+def scheduling(plane: Plane) -> Component:
+    return scheduler.build(plane, SchedulerSettings(_QPS, _BURST))

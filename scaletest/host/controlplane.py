@@ -13,7 +13,7 @@ from bigfleet.kube import KubeClient, KubeError
 from bigfleet.kube.resources import SERVICE_ACCOUNTS
 from bigfleet.process.childprocess import last_lines
 from scaletest.components import apiserver, controller_manager, etcd, scheduler
-from scaletest.components.component import Component, Site
+from scaletest.components.component import Component, Plane
 from scaletest.components.endpoints import Endpoints
 from scaletest.errors import HostError
 from scaletest.host import commands
@@ -41,7 +41,7 @@ class ControlPlane:
         spawner: Spawner,
         host_id: str,
         *,
-        site: Site,
+        plane: Plane,
         network: Network,
         logs_dir: Path,
         bin_dir: Path,
@@ -49,14 +49,14 @@ class ControlPlane:
         http: aiohttp.ClientSession,
     ) -> None:
         self._spawner = spawner
-        home = str(site.directory)
+        home = str(plane.directory)
         self._env = {HOST_MARKER: host_id, "PATH": os.defpath, "HOME": home, "TMPDIR": home}
-        self._site = site
+        self._plane = plane
         self._network = network
         self._logs_dir = logs_dir
         self._bin_dir = bin_dir
         self._admin = admin
-        self._endpoints = Endpoints(site, http, seconds=_PROBE_SECONDS)
+        self._endpoints = Endpoints(plane, http, seconds=_PROBE_SECONDS)
         self._children = Children(stop_grace_seconds=_STOP_SECONDS, survive=self._mend)
         self._running: dict[str, Child] = {}
         # What came up once is started again when it dies.
@@ -66,15 +66,15 @@ class ControlPlane:
     async def start_api(self, deadline: float) -> None:
         """Bring up etcd and the apiserver. Raises HostError with the tail of the log of what did not come up."""
         self._logs_dir.mkdir(parents=True, exist_ok=True)
-        await self._bring_up(commands.storage(self._site), deadline)
-        await self._bring_up(commands.api(self._site, self._network), deadline)
+        await self._bring_up(commands.storage(self._plane), deadline)
+        await self._bring_up(commands.api(self._plane, self._network), deadline)
 
     async def start_controllers(self, deadline: float) -> None:
         """Bring up the controller manager and the scheduler. Raises as `start_api` does."""
         async with asyncio.TaskGroup() as group:
-            controllers = commands.controllers(self._site)
+            controllers = commands.controllers(self._plane)
             group.create_task(self._bring_up(controllers, deadline, lambda: _has_accounts(self._admin)))
-            group.create_task(self._bring_up(commands.scheduling(self._site), deadline))
+            group.create_task(self._bring_up(commands.scheduling(self._plane), deadline))
 
     async def stop_controllers(self) -> None:
         """Stop what would answer the end of pods with new ones."""
@@ -114,7 +114,7 @@ class ControlPlane:
         path, env = self._log_of(command.name), {**self._env, **command.env}
         with path.open("ab") as output:
             try:
-                process = self._spawner.spawn(command.argv, env=env, cwd=self._site.directory, output=output)
+                process = self._spawner.spawn(command.argv, env=env, cwd=self._plane.directory, output=output)
             except OSError as error:
                 hint = f"is there a working {command.argv[0]}?"
                 raise HostError(f"cannot start {command.name}: {error}", hint=hint) from error

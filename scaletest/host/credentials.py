@@ -5,8 +5,8 @@ from pathlib import Path
 
 from bigfleet.security.certificates import Subject
 from scaletest.components import apiserver, controller_manager, scheduler
-from scaletest.components.component import Site
-from scaletest.components.issuing import Identities, issue
+from scaletest.components.component import Plane
+from scaletest.components.issuing import IssuedIdentities, issue
 from scaletest.components.pki import Pki
 from scaletest.host.addresses import Network
 
@@ -23,7 +23,7 @@ _APISERVER_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-_IDENTITIES = Identities(
+_IDENTITIES = IssuedIdentities(
     authority="embedded-host",
     # Longer than any run, and than a host that was left up; the authorities and all they signed go away with the host.
     lifetime=timedelta(days=90),
@@ -38,8 +38,8 @@ _IDENTITIES = Identities(
 )
 
 
-def make_site(directory: Path, network: Network) -> Site:
+def make_plane(directory: Path, network: Network) -> Plane:
     """Where a host's control plane lives, with all credentials and the administrator's kubeconfig in place."""
-    site = Site(network.control_plane, directory, Pki(directory / "pki", directory / "kubeconfig"))
-    issue(site, _IDENTITIES)
-    return site
+    plane = Plane(network.control_plane, directory, Pki(directory / "pki", directory / "kubeconfig"))
+    issue(plane, _IDENTITIES)
+    return plane

@@ -24,14 +24,14 @@ from bigfleet.process.racing import first_of
 from scaletest.components.pki import Pki
 from scaletest.errors import ScaletestError
 from scaletest.host import janitor as janitors
-from scaletest.host.addresses import Claim, Network, PodAddresses, claim_network
+from scaletest.host.addresses import Network, NetworkClaim, PodAddresses, claim_network
 from scaletest.host.controlplane import ControlPlane
-from scaletest.host.credentials import KUBELET, make_site
+from scaletest.host.credentials import KUBELET, make_plane
 from scaletest.host.kubelet import node
 from scaletest.host.kubelet.events import Events
 from scaletest.host.kubelet.kubelet import Kubelet
 from scaletest.host.kubelet.logs.logs import keep_trimmed
-from scaletest.host.kubelet.network.names import Names
+from scaletest.host.kubelet.network.names import PodNames
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.registry import KEEP
 from scaletest.supervise.spawner import Spawner
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Options:
+class HostOptions:
     """What the runner tells its host."""
 
     id: str
@@ -54,7 +54,7 @@ class Options:
     status_fd: int
 
 
-async def serve(options: Options) -> None:
+async def serve(options: HostOptions) -> None:
     """Run a host until told to stop. Raises HostError if it cannot be brought up."""
     with contextlib.closing(Spawner()) as spawner:
         claim = claim_network()
@@ -69,47 +69,47 @@ async def serve(options: Options) -> None:
                 ended.result()
 
 
-async def _run_host(options: Options, spawner: Spawner, claim: Claim) -> None:
+async def _run_host(options: HostOptions, spawner: Spawner, claim: NetworkClaim) -> None:
     """Start everything, report, and go on until cancelled; then stop pods before the control plane."""
-    site = make_site(options.dir, claim.network)
+    plane = make_plane(options.dir, claim.network)
     deadline = asyncio.get_running_loop().time() + options.start_timeout_seconds
     # One connection per probe: a kept-alive one would outlast the process that it was opened to.
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     async with (
-        KubeClient(site.pki.admin(), user_agent="hostd") as admin,
-        KubeClient(KubeConfig.from_file(site.pki.kubeconfig(KUBELET)), user_agent="process-kubelet") as client,
+        KubeClient(plane.pki.admin(), user_agent="hostd") as admin,
+        KubeClient(KubeConfig.from_file(plane.pki.kubeconfig(KUBELET)), user_agent="process-kubelet") as client,
         aiohttp.ClientSession(connector=connector) as http,
     ):
-        plane = ControlPlane(
+        control_plane = ControlPlane(
             spawner,
             options.id,
-            site=site,
+            plane=plane,
             network=claim.network,
             logs_dir=options.logs_dir / "control-plane",
             bin_dir=options.bin_dir,
             admin=admin,
             http=http,
         )
-        kubelet = _make_kubelet(options, spawner, claim.network, site.pki, client, http)
+        kubelet = _make_kubelet(options, spawner, claim.network, plane.pki, client, http)
         try:
-            await plane.start_api(deadline)
+            await control_plane.start_api(deadline)
             await node.grant_kubelet_rights(admin)
             version = json.loads(await admin.raw("GET", "/version"))["gitVersion"]
             registered = asyncio.Event()
             async with asyncio.TaskGroup() as group:
                 group.create_task(kubelet.run(version, registered))
                 group.create_task(keep_trimmed(options.logs_dir))
-                await plane.start_controllers(deadline)
+                await control_plane.start_controllers(deadline)
                 await registered.wait()
                 _report(options, state="ready", address=claim.network.control_plane)
         finally:
-            await plane.stop_controllers()
+            await control_plane.stop_controllers()
             await kubelet.stop(options.stop_grace_seconds)
-            await plane.stop()
+            await control_plane.stop()
 
 
 def _make_kubelet(
-    options: Options, spawner: Spawner, network: Network, pki: Pki, client: KubeClient, http: aiohttp.ClientSession
+    options: HostOptions, spawner: Spawner, network: Network, pki: Pki, client: KubeClient, http: aiohttp.ClientSession
 ) -> Kubelet:
     addresses = PodAddresses(network)
     runtime = Runtime(
@@ -123,13 +123,13 @@ def _make_kubelet(
         client=client,
         http=http,
         addresses=addresses,
-        names=Names(client, network, addresses),
+        names=PodNames(client, network, addresses),
         events=Events(client),
     )
     return Kubelet(runtime, pki)
 
 
-async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> None:
+async def _keep_janitor(options: HostOptions, spawner: Spawner, claim: NetworkClaim) -> None:
     """Have a janitor at all times. It learns of our end when the pipe that we alone write to is closed.
 
     Only the kernel closes it, when hostd is gone: a janitor that woke up earlier would kill hostd while it writes its
@@ -145,7 +145,7 @@ async def _keep_janitor(options: Options, spawner: Spawner, claim: Claim) -> Non
         log.warning("janitor ended, starting another", exit_code=await process.wait())
 
 
-async def _until_told_to_stop(options: Options) -> None:
+async def _until_told_to_stop(options: HostOptions) -> None:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -166,7 +166,7 @@ async def _until_told_to_stop(options: Options) -> None:
         loop.remove_reader(sys.stdin.fileno())
 
 
-def _report(options: Options, **state: str) -> None:
+def _report(options: HostOptions, **state: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         os.write(options.status_fd, json.dumps(state).encode() + b"\n")
 
@@ -178,7 +178,7 @@ def _leaf(error: BaseException) -> BaseException:
     return error
 
 
-def _parse(arguments: list[str] | None = None) -> Options:
+def _parse(arguments: list[str] | None = None) -> HostOptions:
     parser = argparse.ArgumentParser(prog="hostd", description=__doc__)
     parser.add_argument("--id", required=True)
     parser.add_argument("--dir", type=Path, required=True)
@@ -187,7 +187,7 @@ def _parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--start-timeout-seconds", type=float, default=60)
     parser.add_argument("--stop-grace-seconds", type=float, default=10)
     parser.add_argument("--status-fd", type=int, required=True)
-    return Options(**vars(parser.parse_args(arguments)))
+    return HostOptions(**vars(parser.parse_args(arguments)))
 
 
 def main() -> int:

@@ -10,14 +10,14 @@ from pathlib import Path
 from scaletest.errors import Leftovers
 from scaletest.host.janitor import clean_up
 from scaletest.host.markers import HOST_MARKER, carries, marked
-from scaletest.host.registry import Host
+from scaletest.host.registry import RegisteredHost
 
 # Pods get their grace, then the control plane ends; hostd's own limits are below this.
 _PATIENCE_SECONDS = 40.0
 _POLL_SECONDS = 0.05
 
 
-async def end_host(host: Host, *, force: bool = False) -> None:
+async def end_host(host: RegisteredHost, *, force: bool = False) -> None:
     """Tell hostd to stop, wait for it and its janitor, and remove what they left. Raises Leftovers if that fails.
 
     `force` kills hostd at once, so that pods and control plane get no grace.
@@ -42,7 +42,7 @@ def _wait_until_gone(host_id: str, directory: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _signal(host: Host, number: signal.Signals) -> None:
+def _signal(host: RegisteredHost, number: signal.Signals) -> None:
     if host.daemon is None:
         return
     # The descriptor pins the process: a number that is reused between look and signal, even by another host's hostd, is

@@ -54,7 +54,7 @@ class HostRecord(Record):
 
 
 @dataclass(frozen=True)
-class Host:
+class RegisteredHost:
     """A host as another command finds it."""
 
     id: str
@@ -97,7 +97,7 @@ class Host:
             return False
 
 
-def find_hosts() -> list[Host]:
+def find_hosts() -> list[RegisteredHost]:
     """Every host of this user that is written down, the oldest first."""
     try:
         directories = [path for path in hosts_dir().iterdir() if path.is_dir()]
@@ -108,7 +108,7 @@ def find_hosts() -> list[Host]:
     return sorted(found, key=lambda host: (host.record.since if host.record else 0, host.id))
 
 
-def find_orphans() -> list[Host]:
+def find_orphans() -> list[RegisteredHost]:
     """Hosts that are not written down: processes with a marker, but without the hostd and the janitor that end them."""
     written = {host.id for host in find_hosts()}
     found = [
@@ -119,7 +119,7 @@ def find_orphans() -> list[Host]:
     return [host for host in found if host.processes and host.daemon is None and not host.ending]
 
 
-def choose(hosts: list[Host], wanted: str, *, what: str = "host", hint: str = "") -> Host:
+def choose(hosts: list[RegisteredHost], wanted: str, *, what: str = "host", hint: str = "") -> RegisteredHost:
     """The host whose id, or whose run's, begins with `wanted`; the only one, if nothing is wanted."""
     fits = [host for host in hosts if any(name.startswith(wanted) for name in names_of(host))]
     exact = [host for host in hosts if wanted in names_of(host)]
@@ -133,23 +133,23 @@ def choose(hosts: list[Host], wanted: str, *, what: str = "host", hint: str = ""
     raise UsageError(f"there is no {what} {wanted!r}", hint=f"up: {names}")
 
 
-def refuse_owned(host: Host) -> None:
+def refuse_owned(host: RegisteredHost) -> None:
     """Raises UsageError for a host that belongs to a living runner, which will end it."""
     if host.owner and host.record:
         what = f"run {host.record.run_id}" if host.record.run_id else "a command under way"
         raise UsageError(f"host {host.id} belongs to {what}: process {host.owner.pid}", hint="end that with Ctrl-C")
 
 
-def names_of(host: Host) -> list[str]:
+def names_of(host: RegisteredHost) -> list[str]:
     """By what people may call it."""
     return [host.id, *([host.record.run_id] if host.record and host.record.run_id else [])]
 
 
-def _host(host_id: str, directory: Path, pids: list[int]) -> Host:
+def _host(host_id: str, directory: Path, pids: list[int]) -> RegisteredHost:
     commands = {pid: command_of(pid) for pid in pids}
     daemon = next((pid for pid, command in commands.items() if DAEMON in command), None)
     janitor = any(JANITOR in command for command in commands.values())
-    return Host(
+    return RegisteredHost(
         id=host_id,
         directory=directory,
         record=HostRecord.read(directory),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from scaletest.judge.gates.gate import UNMEASURED_VALUE
 from scaletest.judge.hops import HopReading
 from scaletest.judge.judging import Judgement, Soaked
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.summary import (
     Summary,
     SummaryCheck,
@@ -74,7 +74,7 @@ class RunFacts:
             self.seconds[step] = round(time.monotonic() - started, 3)
 
 
-def summarise(facts: RunFacts, outcome: Outcome) -> Summary:
+def summarise(facts: RunFacts, outcome: RunOutcome) -> Summary:
     """The document. Finite numbers only; −1 is a metric that was not measured (BF-0017)."""
     plan, geometry, soaked = facts.plan, facts.plan.geometry, facts.soaked
     gate_values = {g.key: UNMEASURED_VALUE if g.value is None else g.value for g in facts.judgement.gates}

@@ -9,7 +9,7 @@ from scaletest.judge.gates.gate import GateRecord, Reading, judge
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.gates.measures import Noted
 from scaletest.judge.gates.windows import SoakWindow
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.readings import read_gate
 from scaletest.judge.selfcheck.checks import CheckRecord, load_that_did_not_come
@@ -68,8 +68,8 @@ class Judgement:
             return Failure(ExitCode.VOID, f"{sentence}; but the machine was strained then: {self.strained.reasons[0]}")
         return Failure(ExitCode.GATE_FAILED, sentence, certain=not gate.strainable)
 
-    def outcome(self) -> Outcome:
-        ended = Outcome()
+    def outcome(self) -> RunOutcome:
+        ended = RunOutcome()
         for failure in self.failures():
             ended.add(failure.exit_code, failure.sentence, certain=failure.certain)
         return ended

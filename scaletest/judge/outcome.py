@@ -31,7 +31,7 @@ _CONCLUSIONS: dict[ExitCode, Conclusion] = {
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """Failures as (exit code, sentence), in the order in which they were found."""
 
     failures: list[tuple[ExitCode, str]] = field(default_factory=list)

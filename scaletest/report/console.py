@@ -7,7 +7,7 @@ from typing import TextIO
 
 from scaletest.errors import ExitCode
 from scaletest.judge.gates.gate import GateRecord
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.selfcheck.checks import CheckRecord
 from scaletest.judge.summary import Summary, SummaryCheck, SummaryGate
 from scaletest.model.documents.durations import format_duration
@@ -99,7 +99,7 @@ def _next_steps(summary: Summary, output: Path | str) -> Iterator[tuple[bool, st
         yield number == 0, step
 
 
-def headline(ended: Summary | Outcome) -> str:
+def headline(ended: Summary | RunOutcome) -> str:
     if ended.passed:
         return "PASSED"
     return f"{_HEADLINES.get(ended.verdict, 'NOT PASSED')} (exit code {ended.exit_code})"

@@ -40,7 +40,7 @@ def record_of(event: Event) -> dict[str, Any]:
     return {**times, "phase": event.phase, "message": event.message, **event.fields}
 
 
-class Journal:
+class RunJournal:
     """Appends to events.jsonl as things happen, so that a crash loses nothing."""
 
     def __init__(self, path: Path, watcher: Callable[[Event], None], clock: Callable[[], float] = time.time) -> None:

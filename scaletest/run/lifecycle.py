@@ -29,7 +29,7 @@ from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.judge.judging import Soaked, judge_soak
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.attribution import attribute
 from scaletest.judge.readings.readings import read_informational
@@ -40,10 +40,10 @@ from scaletest.model.documents.durations import format_duration
 from scaletest.model.json_types import Json
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, PROVIDER_POD, PROVIDER_PORT, SNAPSHOTS_PORT
 from scaletest.model.plan import EVIDENCE_SECONDS, Plan
-from scaletest.run.fleet.stage import Stage, StageOptions
+from scaletest.run.fleet.installed import InstalledFleet, InstallOptions
 from scaletest.run.inputs import inputs_document
 from scaletest.run.interrupts import Interrupts
-from scaletest.run.journal import DiaryLine, Journal
+from scaletest.run.journal import DiaryLine, RunJournal
 from scaletest.run.steps.evidence import (
     LEDGER,
     SNAPSHOT,
@@ -88,7 +88,7 @@ class RunOptions:
     """How to run a plan."""
 
     output: Path
-    stage: StageOptions
+    install: InstallOptions
     caps: Caps
     pages: Pages
     # Leave the fleet up at the end, however the run ends.
@@ -98,15 +98,15 @@ class RunOptions:
 class Run:
     """One run of one plan. `execute` once."""
 
-    def __init__(self, plan: Plan, options: RunOptions, journal: Journal) -> None:
+    def __init__(self, plan: Plan, options: RunOptions, journal: RunJournal) -> None:
         self._plan = plan
         self._options = options
         self._journal = journal
-        self._outcome = Outcome()
-        self._facts = RunFacts(plan, options.stage.run_id, options.stage.context or "")
+        self._outcome = RunOutcome()
+        self._facts = RunFacts(plan, options.install.run_id, options.install.context or "")
         self._hops = hops_of(plan.profile.load_profile.mode)
-        values = options.pages.values(plan, plan.values(options.stage.run_id))
-        self._stage = Stage(options.stage, values, journal)
+        values = options.pages.values(plan, plan.values(options.install.run_id))
+        self._fleet = InstalledFleet(options.install, values, journal)
         self._prometheus: Prometheus | None = None
         # Where its snapshots are fetched from; known beforehand, because the host's API may not answer then.
         self._snapshots_url = ""
@@ -115,7 +115,7 @@ class Run:
         ending = "keeping the fleet" if options.keep else "tearing down"
         self.interrupt = Interrupts(partial(journal.say, "stop"), f"keeping the evidence, then {ending}")
 
-    async def execute(self) -> Outcome:
+    async def execute(self) -> RunOutcome:
         self.interrupt.guard()
         soaked: Soaked | None = None
         try:
@@ -143,13 +143,13 @@ class Run:
         return outcome
 
     async def _steps(self) -> Soaked:
-        stage, output, facts = self._stage, self._options.output, self._facts
+        fleet, output, facts = self._fleet, self._options.output, self._facts
         document = self._options.pages.plan(self._plan, self._options.caps, facts.run_id)
         write_json(output / "plan.json", {**document, "inputs": inputs_document(self._plan)})
-        write_values(output / "rendered-values.yaml", stage.values)
+        write_values(output / "rendered-values.yaml", fleet.values)
 
         with facts.timing("host"):
-            target = await stage.take_ground()
+            target = await fleet.prepare_target()
             if self._options.keep:
                 await target.outlive_us()
         return await while_it_stands(target, self._steps_on(target))
@@ -157,9 +157,9 @@ class Run:
     async def _steps_on(self, target: Target) -> Soaked:
         plan, journal, facts = self._plan, self._journal, self._facts
         with facts.timing("install"):
-            api = await self._stage.install()
-            if self._stage.values.get("grafana", {}).get("enabled"):
-                journal.say("install", self._options.pages.where_to_look(self._options.stage.namespace))
+            api = await self._fleet.install()
+            if self._fleet.values.get("grafana", {}).get("enabled"):
+                journal.say("install", self._options.pages.where_to_look(self._options.install.namespace))
             address = await target.address(api, PROMETHEUS_POD, PROMETHEUS_PORT)
             self._snapshots_url = f"https://{await target.address(api, PROMETHEUS_POD, SNAPSHOTS_PORT)}"
             self._ledger_address = await target.address(api, PROVIDER_POD, PROVIDER_PORT)
@@ -194,7 +194,7 @@ class Run:
             self._unexpected(error, ExitCode.UNMEASURED)
         finally:
             self._write_summary()
-        if self._options.keep and self._stage.target and self._stage.target.alive:
+        if self._options.keep and self._fleet.target and self._fleet.target.alive:
             await self._leave_up()
         else:
             await self._tear_down()
@@ -203,7 +203,7 @@ class Run:
         self._write_summary()
 
     async def _keep_evidence(self, soaked: Soaked | None) -> None:
-        facts, journal, target, api = self._facts, self._journal, self._stage.target, self._stage.api
+        facts, journal, target, api = self._facts, self._journal, self._fleet.target, self._fleet.api
         if not (api and target and target.alive):
             return
         with facts.timing("evidence"):
@@ -220,7 +220,7 @@ class Run:
                 await keep_logs(api, self._options.output / "logs", journal)
 
     async def _judge(self, prometheus: Prometheus, soaked: Soaked) -> None:
-        intervals = ScrapeIntervals.of(self._stage.values)
+        intervals = ScrapeIntervals.of(self._fleet.values)
         # A scrape carries the time at which it began. Gates that are read before the last one is stored would miss it,
         # and `check` would find other figures in the snapshot.
         await asyncio.sleep(max(0.0, soaked.window.end + intervals.timeout_seconds + _STORING_SECONDS - time.time()))
@@ -273,20 +273,20 @@ class Run:
 
     async def _leave_up(self) -> None:
         try:
-            await self._stage.keep()
+            await self._fleet.keep()
             self._journal.say("kept", "the fleet stays up")
         except ScaletestError as error:
             self._journal.say("kept", f"the fleet could not be left up: {error}")
             await self._tear_down()
 
     async def _tear_down(self) -> None:
-        on_context = self._options.stage.context is not None
+        on_context = self._options.install.context is not None
         with self._facts.timing("teardown"):
-            if self._stage.target:
+            if self._fleet.target:
                 parts = "the release and the namespace" if on_context else "the release, the namespace and the host"
                 self._journal.say("teardown", f"removing {parts}")
             try:
-                await self._stage.remove()
+                await self._fleet.remove()
                 self._journal.say("teardown", "nothing is left behind")
             except Leftovers as error:
                 self._fail(error)
@@ -294,7 +294,7 @@ class Run:
     async def _force_down(self) -> None:
         self._outcome.add(ExitCode.INTERRUPTED, "interrupted twice")
         self._write_summary()
-        await self._stage.force_down()
+        await self._fleet.force_down()
 
     def _fail(self, error: ScaletestError) -> None:
         # What breaks away under an installed fleet is no failed install.

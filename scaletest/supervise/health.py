@@ -38,7 +38,7 @@ class Vitals:
         return self.silent_seconds(now) <= (SILENT_SECONDS if self.has_answered else START_SECONDS)
 
 
-class Health:
+class SupervisorHealth:
     """Serves /readyz and /healthz; both ask /healthz of every process that was started."""
 
     def __init__(self, http: aiohttp.ClientSession) -> None:

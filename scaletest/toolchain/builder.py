@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 from scaletest.errors import ToolchainError
-from scaletest.toolchain.cache import Cache, Slot
+from scaletest.toolchain.cache import Cache, CacheSlot
 from scaletest.toolchain.golang import Go
 from scaletest.toolchain.locks import described
 from scaletest.toolchain.logs import current_download, tail
 from scaletest.toolchain.process import run_logged
-from scaletest.toolchain.progress import Phase, Progress, Step, Update
+from scaletest.toolchain.progress import Progress, Step, StepState, Update
 from scaletest.toolchain.sources import reported_version
 from scaletest.toolchain.tools import GoTool
 
@@ -38,12 +38,12 @@ async def build(tool: GoTool, go: Go, cache: Cache, step: Step, progress: Progre
     """Build `tool` unless another process does so meanwhile; returns the binary's path."""
     slot = cache.tool(tool.key, tool.name)
     async with slot.claim(
-        lambda seconds, holders: progress(Update(step, Phase.WAITING, seconds, described(holders)))
+        lambda seconds, holders: progress(Update(step, StepState.WAITING, seconds, described(holders)))
     ) as scratch:
         if slot.filled:
-            progress(Update(step, Phase.FOUND))
+            progress(Update(step, StepState.FOUND))
             return slot.path
-        progress(Update(step, Phase.STARTED))
+        progress(Update(step, StepState.STARTED))
         binary, log, work = scratch / tool.name, scratch / "build.log", scratch / "work"
         work.mkdir()
         ended = await run_logged(
@@ -52,7 +52,7 @@ async def build(tool: GoTool, go: Go, cache: Cache, step: Step, progress: Progre
             # Go's work directory lies in the scratch directory so that a killed build leaves nothing elsewhere.
             environ={**go.environ, "GOTMPDIR": str(work)},
             log=log,
-            on_beat=lambda seconds: progress(Update(step, Phase.WORKING, seconds, current_download(log))),
+            on_beat=lambda seconds: progress(Update(step, StepState.WORKING, seconds, current_download(log))),
         )
         if ended.code != 0:
             raise _failure(tool, slot, log, ended.code, _disk_is_full(slot.directory, go.environ["GOCACHE"]))
@@ -68,11 +68,11 @@ async def build(tool: GoTool, go: Go, cache: Cache, step: Step, progress: Progre
                 f"The version stamps of {tool.name} no longer fit: see scaletest/toolchain/tools.py.",
             )
         slot.fill(binary)
-    progress(Update(step, Phase.DONE, ended.seconds, f"{slot.path.stat().st_size / 1e6:.0f} MB"))
+    progress(Update(step, StepState.DONE, ended.seconds, f"{slot.path.stat().st_size / 1e6:.0f} MB"))
     return slot.path
 
 
-def _failure(tool: GoTool, slot: Slot, log: Path, code: int, disk_is_full: bool) -> ToolchainError:
+def _failure(tool: GoTool, slot: CacheSlot, log: Path, code: int, disk_is_full: bool) -> ToolchainError:
     end = tail(log)
     log.replace(slot.log)
     return ToolchainError(

@@ -19,7 +19,7 @@ _USE_LOCK = ".in-use"
 
 
 @dataclass(frozen=True)
-class Slot:
+class CacheSlot:
     """A directory for one artefact, a file or a tree."""
 
     directory: Path
@@ -108,13 +108,13 @@ class Cache:
             self._sweep()
             yield
 
-    def tool(self, key: str, name: str) -> Slot:
+    def tool(self, key: str, name: str) -> CacheSlot:
         """Where a built tool lives."""
-        return Slot(self.root / "tools" / key, name)
+        return CacheSlot(self.root / "tools" / key, name)
 
-    def go(self, version: str) -> Slot:
+    def go(self, version: str) -> CacheSlot:
         """Where a downloaded Go lives."""
-        return Slot(self.root / f"go-{version}", "sdk")
+        return CacheSlot(self.root / f"go-{version}", "sdk")
 
     def tool_directories(self) -> list[Path]:
         """The places of built tools, of any pin."""

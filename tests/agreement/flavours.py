@@ -10,9 +10,9 @@ from bigfleet.core.requirements import (
     INSTANCE_TYPE_KEY,
     RACK_KEY,
     ZONE_KEY,
-    Operator,
-    Profile,
+    NeedProfile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -59,31 +59,37 @@ _BUCKETS = (penalty.UNSPECIFIED, penalty.ZERO, penalty.HALF_DOLLAR, 10, penalty.
 _DISK, _HOST = "disk", "host"
 _REQUIREMENTS = (
     (),
-    (Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("m6i.large",)),),
-    (Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("r6i.large", "m6i")),),
-    (Requirement(INSTANCE_TYPE_KEY, Operator.NOT_IN, ("m6i.large",)),),
-    (Requirement(INSTANCE_TYPE_KEY, Operator.EXISTS),),
-    (Requirement(_DISK, Operator.DOES_NOT_EXIST),),
-    (Requirement(_DISK, Operator.IN, ("ssd",)), Requirement(ZONE_KEY, Operator.NOT_IN, ("zone-b",))),
-    (Requirement(_DISK, Operator.NOT_IN, ("ssd",)),),
-    (Requirement(_HOST, Operator.IN, ("h0", "h1", "h2", "h3", "h4", "h5")),),
-    (Requirement(RACK_KEY, Operator.EXISTS), Requirement(ZONE_KEY, Operator.IN, ("zone-a", "zone-b"))),
+    (Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("m6i.large",)),),
+    (Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("r6i.large", "m6i")),),
+    (Requirement(INSTANCE_TYPE_KEY, RequirementOperator.NOT_IN, ("m6i.large",)),),
+    (Requirement(INSTANCE_TYPE_KEY, RequirementOperator.EXISTS),),
+    (Requirement(_DISK, RequirementOperator.DOES_NOT_EXIST),),
     (
-        Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("m6i.large",)),
-        Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("r6i.large",)),
+        Requirement(_DISK, RequirementOperator.IN, ("ssd",)),
+        Requirement(ZONE_KEY, RequirementOperator.NOT_IN, ("zone-b",)),
     ),
-    (Requirement("", Operator.UNSPECIFIED),),
+    (Requirement(_DISK, RequirementOperator.NOT_IN, ("ssd",)),),
+    (Requirement(_HOST, RequirementOperator.IN, ("h0", "h1", "h2", "h3", "h4", "h5")),),
+    (
+        Requirement(RACK_KEY, RequirementOperator.EXISTS),
+        Requirement(ZONE_KEY, RequirementOperator.IN, ("zone-a", "zone-b")),
+    ),
+    (
+        Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("m6i.large",)),
+        Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, ("r6i.large",)),
+    ),
+    (Requirement("", RequirementOperator.UNSPECIFIED),),
 )
-_SAME_RACK, _SAME_ZONE = (Requirement(key, Operator.SAME) for key in (RACK_KEY, ZONE_KEY))
+_SAME_RACK, _SAME_ZONE = (Requirement(key, RequirementOperator.SAME) for key in (RACK_KEY, ZONE_KEY))
 _SAME = (
     (_SAME_RACK,),
     (_SAME_ZONE,),
     (_SAME_RACK,),
-    (Requirement(RACK_KEY, Operator.SAME, ("r1", "r10")),),
+    (Requirement(RACK_KEY, RequirementOperator.SAME, ("r1", "r10")),),
     (_SAME_RACK,),
-    (Requirement(INSTANCE_TYPE_KEY, Operator.SAME),),
+    (Requirement(INSTANCE_TYPE_KEY, RequirementOperator.SAME),),
     (),
-    (Requirement("absent", Operator.SAME),),
+    (Requirement("absent", RequirementOperator.SAME),),
 )
 _HARD, _SOFT = WhenUnsatisfiable.DO_NOT_SCHEDULE, WhenUnsatisfiable.SCHEDULE_ANYWAY
 _SPREADS = (
@@ -118,7 +124,7 @@ class Flavour:
     clusters: tuple[str, ...]
     dimensions: tuple[str, ...]
     step: int
-    profiles: tuple[Profile, ...]
+    profiles: tuple[NeedProfile, ...]
     labelled: bool
     # How many instance types, zones and racks there are: few make crowded domains.
     types: int
@@ -206,7 +212,7 @@ class Flavour:
         return creating_for(profile, group) if state is MachineState.CREATING else bound_for(profile, group)
 
 
-def bound_for(profile: Profile, group: str) -> Assignment:
+def bound_for(profile: NeedProfile, group: str) -> Assignment:
     """What a bootstrap stamps (docs/reference/engine.md#machine-states)."""
     return Assignment(
         profile.priority,
@@ -217,17 +223,17 @@ def bound_for(profile: Profile, group: str) -> Assignment:
     )
 
 
-def creating_for(profile: Profile, group: str) -> Assignment:
+def creating_for(profile: NeedProfile, group: str) -> Assignment:
     """What a provision stamps: for whom, and nothing more (docs/reference/engine.md#machine-states)."""
     return Assignment(fingerprint=profile.fingerprint, group=group)
 
 
-def _profile(dice: Dice, theme: Theme) -> Profile:
+def _profile(dice: Dice, theme: Theme) -> NeedProfile:
     requirements, same, spread = dice.below(2 * len(_REQUIREMENTS)), dice.below(256), dice.below(256)
     mixed, crowded = theme is Theme.MIXED, theme is Theme.CROWDED_GANGS
     gangs = crowded or theme is Theme.GANGS or (mixed and same % 3 == 0)
     spreads = theme is Theme.SPREADS or (mixed and spread % 3 == 0)
-    return Profile.canonical(
+    return NeedProfile.canonical(
         [
             *(() if crowded else _REQUIREMENTS[max(0, requirements - len(_REQUIREMENTS))]),
             *(_SAME[(same >> 2) % (3 if crowded else len(_SAME))] if gangs else ()),

@@ -13,7 +13,7 @@ import numpy as np
 
 from bigfleet.core.machines import CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import RACK_KEY, Profile
+from bigfleet.core.requirements import RACK_KEY, NeedProfile
 from bigfleet.core.vectors import Vector, scaled
 from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload, cluster_id
@@ -77,7 +77,7 @@ class _Row:
     """One kind of row that clusters send."""
 
     archetype: Archetype
-    profile: Profile
+    profile: NeedProfile
     # What one Pod asks for, and what one of the archetype's machines offers.
     pod: Vector
     machine: Vector

@@ -78,7 +78,7 @@ async def measure() -> None:
     if KWOKCTL.release != _KWOK.release:
         raise RuntimeError(f"kwokctl {KWOKCTL.release} is pinned beside kwok {_KWOK.release}: pin the same version")
     async with within(_BUILD_SECONDS, "looking for the tools; kwokctl is built the first time"):
-        with toolchain.Display(sys.stderr) as display:
+        with toolchain.ProgressDisplay(sys.stderr) as display:
             names = [*_BINARIES, "kwok", "kwokctl"]
             tools = await toolchain.ensure(names, display, go_tools={**GO_TOOLS, "kwokctl": KWOKCTL})
     sides: dict[str, Create] = {"ours": _ours, "kwokctl": _peers}

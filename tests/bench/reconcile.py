@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.core.machines import MachineState
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.engine import Engine
 from bigfleet.process import memory
 from bigfleet.shard.convert import assignment_for, metadata_from_assignment
@@ -64,7 +64,7 @@ def machines(count: int, state: MachineState = MachineState.CONFIGURED) -> Itera
         )
         if bound:
             machine.cluster = f"kwok-cluster-{number % _CLUSTERS}"
-            profile = Profile.canonical([], [], 100 * (number % 7), 3, 0)
+            profile = NeedProfile.canonical([], [], 100 * (number % 7), 3, 0)
             machine.shard_metadata.update(metadata_from_assignment(assignment_for(profile, "")))
         yield machine
 

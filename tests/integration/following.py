@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bigfleet.kube import Informer, KubeClient, Metadata, Object, Subset, TypedInformer
+from bigfleet.kube import Informer, KubeClient, Object, ObjectMeta, Subset, TypedInformer
 from bigfleet.kube.informer import Follower
 from bigfleet.kube.resources import CONFIG_MAPS
 from tests.integration.apiserver import NAMESPACE
@@ -17,7 +17,7 @@ def config_map(name: str, value: str = "", **labels: str) -> Object:
     return {"metadata": {"name": name, "labels": labels}, "data": {"value": value}}
 
 
-class Labelled(Metadata):
+class Labelled(ObjectMeta):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 

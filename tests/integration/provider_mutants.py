@@ -16,12 +16,12 @@ from bigfleet.provider.kit.errors import (
     Fenced,
     IllegalTransition,
     InvalidArgument,
-    ProviderError,
+    KitError,
     TransitionFailed,
     UnknownMachine,
 )
-from bigfleet.provider.kit.fencing import UNFENCED, Token
 from bigfleet.provider.kit.lifecycle import Mutation
+from bigfleet.rpc.fencing import UNFENCED, FencingToken
 
 S = MachineState
 Break = Callable[[FakeProvider], None]
@@ -99,7 +99,9 @@ def instead(provider: FakeProvider, answer: Callable[[Mutation], tuple[str, Mach
     override(provider.lifecycle, original, mutate)
 
 
-def admission(provider: FakeProvider, admit: Callable[[Callable[[Token, str], None], Token, str], None]) -> None:
+def admission(
+    provider: FakeProvider, admit: Callable[[Callable[[FencingToken, str], None], FencingToken, str], None]
+) -> None:
     """Another rule for tokens."""
     fences = provider.kit.state.fences
     original = fences.admit
@@ -284,7 +286,7 @@ def internal_error_for_an_unknown_machine(provider: FakeProvider) -> None:
     provider.kit.service._inventory = Renamed()  # type: ignore[assignment]  # only the service sees another inventory
 
 
-def _for_unknown(kind: Kind, error: ProviderError) -> Break:
+def _for_unknown(kind: Kind, error: KitError) -> Break:
     def break_it(provider: FakeProvider) -> None:
         def answer(call: Mutation) -> None:
             if call.kind is kind and call.machine_id and call.machine_id not in provider.inventory:
@@ -638,7 +640,7 @@ def one_operation_id_per_kind_for_ever(provider: FakeProvider) -> None:
 def a_first_sequence_above_one_is_stale(provider: FakeProvider) -> None:
     seen: set[tuple[str, str]] = set()
 
-    def admit(original: Any, token: Token, machine_id: str) -> None:
+    def admit(original: Any, token: FencingToken, machine_id: str) -> None:
         key = (token.shard_id, machine_id)
         if token != UNFENCED and key not in seen and token.sequence == 77:
             raise Fenced("this shard must begin at 1")
@@ -652,7 +654,7 @@ def _marks(provider: FakeProvider, stale: Callable[[tuple[int, int], tuple[int, 
     """Another comparison of tokens."""
     marks: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def admit(_: Any, token: Token, machine_id: str) -> None:
+    def admit(_: Any, token: FencingToken, machine_id: str) -> None:
         key, stamp = (token.shard_id, machine_id), (token.epoch, token.sequence)
         if token != UNFENCED:
             if key in marks and stale(stamp, marks[key]):
@@ -686,7 +688,7 @@ def a_new_epoch_must_count_on(provider: FakeProvider) -> None:
 def a_fenced_shard_sees_nothing(provider: FakeProvider) -> None:
     fenced: set[str] = set()
 
-    def admit(original: Any, token: Token, machine_id: str) -> None:
+    def admit(original: Any, token: FencingToken, machine_id: str) -> None:
         try:
             original(token, machine_id)
         except Fenced:
@@ -707,14 +709,14 @@ def one_mark_per_shard(provider: FakeProvider) -> None:
 
 @fails("FencingPerShardIsolation")
 def one_mark_per_machine(provider: FakeProvider) -> None:
-    def admit(original: Any, token: Token, machine_id: str) -> None:
+    def admit(original: Any, token: FencingToken, machine_id: str) -> None:
         if token.epoch < 2**62:  # the largest token would fence all others off
             original(token._replace(shard_id="any") if token != UNFENCED else token, machine_id)
         elif token in seen:
             raise Fenced("stale")
         seen.add(token)
 
-    seen: set[Token] = set()
+    seen: set[FencingToken] = set()
     admission(provider, admit)
 
 
@@ -755,7 +757,7 @@ def refused_calls_leave_no_mark(provider: FakeProvider) -> None:
         before = dict(fences._marks), dict(fences._strangers)
         try:
             return original(call)
-        except ProviderError:
+        except KitError:
             fences._marks, fences._strangers = before
             raise
 
@@ -782,7 +784,7 @@ def no_token_is_the_oldest_token(provider: FakeProvider) -> None:
         if machine.state == pb.IDLE:
             seen.add(machine.id)
 
-    def admit(original: Any, token: Token, machine_id: str) -> None:
+    def admit(original: Any, token: FencingToken, machine_id: str) -> None:
         if state_of(provider, machine_id) is not S.IDLE:
             seen.discard(machine_id)
         if token == UNFENCED and machine_id in seen and any(key[1] == machine_id for key in fences._marks):
@@ -791,7 +793,7 @@ def no_token_is_the_oldest_token(provider: FakeProvider) -> None:
 
     def only_creates(call: Mutation) -> tuple[str, MachineRecord] | None:
         if call.token == UNFENCED and call.kind is not Kind.CREATE and call.machine_id in provider.inventory:
-            return original(replace(call, token=Token("bypass", next(numbers))))
+            return original(replace(call, token=FencingToken("bypass", next(numbers))))
         return None
 
     numbers = itertools.count(1)
@@ -806,7 +808,7 @@ def marks_that_wear_out(provider: FakeProvider) -> None:
     calls: dict[tuple[str, str], int] = {}
     fences = provider.kit.state.fences
 
-    def admit(original: Any, token: Token, machine_id: str) -> None:
+    def admit(original: Any, token: FencingToken, machine_id: str) -> None:
         key = (token.shard_id, machine_id)
         calls[key] = calls.get(key, 0) + 1
         if calls[key] >= 30:

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.provider.conformance.command import ConformanceOptions, conformance
 from bigfleet.provider.conformance.suite import all_checks
-from bigfleet.provider.conformance.verdicts import Outcome, Report
+from bigfleet.provider.conformance.verdicts import CheckOutcome, SuiteReport
 from bigfleet.provider.fake.fleet_file import read_fleet
 from bigfleet.provider.fake.latency import Latencies, Latency
 from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
@@ -22,7 +22,7 @@ LATENCY = Latency(0.05, 0.05)
 AT_ONCE = 12
 
 
-async def report_of(mutant: Mutant, directory: Path) -> Report:
+async def report_of(mutant: Mutant, directory: Path) -> SuiteReport:
     """The suite's verdict on a provider that is broken in this way."""
     fleet = directory / f"{mutant.name}.json"
     fleet.write_bytes(msgspec.json.encode(FLEET))
@@ -42,16 +42,16 @@ async def report_of(mutant: Mutant, directory: Path) -> Report:
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Report]:
+def reports(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, SuiteReport]:
     """The verdicts on all mutants that this session asks about."""
     cases = [getattr(item, "callspec", None) for item in request.session.items]
     asked_for = {case.params["mutant"].name for case in cases if case is not None and "mutant" in case.params}
     directory = tmp_path_factory.mktemp("mutants")
 
-    async def judge_all() -> dict[str, Report]:
+    async def judge_all() -> dict[str, SuiteReport]:
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def judge(mutant: Mutant) -> tuple[str, Report]:
+        async def judge(mutant: Mutant) -> tuple[str, SuiteReport]:
             async with gate:
                 return mutant.name, await report_of(mutant, directory)
 
@@ -61,8 +61,10 @@ def reports(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_rule_is_seen_by_its_check(mutant: Mutant, reports: dict[str, Report]) -> None:
-    failed = {entry.name: entry.reason for entry in reports[mutant.name].results if entry.outcome is Outcome.FAILED}
+def test_a_broken_rule_is_seen_by_its_check(mutant: Mutant, reports: dict[str, SuiteReport]) -> None:
+    failed = {
+        entry.name: entry.reason for entry in reports[mutant.name].results if entry.outcome is CheckOutcome.FAILED
+    }
     assert set(failed) == mutant.fails, failed
 
 

@@ -14,7 +14,7 @@ from bigfleet.api.v1alpha1.capacity_pb2 import NodeSelectorRequirement
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.ownership import Domain
-from bigfleet.coordinator.store import LEADER_KEY, Claim, Deposed, Store
+from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, Deposed, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.security import Identity, channel
 from bigfleet.security.authority import Authority
@@ -23,10 +23,10 @@ from tests.integration.coordinators import ZONE, Coordinator, assignment, eventu
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
 
-async def recorded_claim(client: EtcdClient) -> Claim:
+async def recorded_claim(client: EtcdClient) -> LeaderClaim:
     recorded = await client.get(LEADER_KEY)
     assert recorded
-    return msgspec.json.decode(recorded.value, type=Claim)
+    return msgspec.json.decode(recorded.value, type=LeaderClaim)
 
 
 def counted() -> tuple[Metrics, Callable[[str], float | None]]:
@@ -277,7 +277,7 @@ async def test_a_provider_is_registered_moved_and_forgotten(leader: Coordinator)
 async def test_heartbeats_are_saved_together_and_once(leader: Coordinator) -> None:
     async with leader.etcd() as client:
         claim, (metrics, applied) = await recorded_claim(client), counted()
-        store = Store(client, claim, metrics.applied)
+        store = CoordinatorStore(client, claim, metrics.applied)
         tenure = Tenure(claim, store, metrics.pending_instructions)
         for now, shard in enumerate(("shard-0", "shard-1", "shard-0"), start=1):
             await tenure.report(pb.ShardReport(shard_id=shard), now_unix_ns=now)
@@ -296,7 +296,7 @@ async def test_a_write_of_an_earlier_term_is_refused(leader: Coordinator) -> Non
     await leader.report()
     async with leader.etcd() as client:
         claim, (metrics, applied) = await recorded_claim(client), counted()
-        stale = Store(client, msgspec.structs.replace(claim, term=claim.term - 1), metrics.applied)
+        stale = CoordinatorStore(client, msgspec.structs.replace(claim, term=claim.term - 1), metrics.applied)
         with pytest.raises(Deposed):
             await stale.assign(ZONE, "shard-0")
         with pytest.raises(Deposed):

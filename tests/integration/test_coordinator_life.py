@@ -13,16 +13,16 @@ import pytest
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.etcd import EtcdClient, put
 from bigfleet.coordinator.leadership import claim_leadership
-from bigfleet.coordinator.store import LEADER_KEY, Claim
+from bigfleet.coordinator.store import LEADER_KEY, LeaderClaim
 from tests.integration.coordinators import ZONE, Coordinator, assignment, eventually
 
 pytestmark = pytest.mark.integration
 
 
-async def recorded_claim(client: EtcdClient) -> Claim:
+async def recorded_claim(client: EtcdClient) -> LeaderClaim:
     recorded = await client.get(LEADER_KEY)
     assert recorded
-    return msgspec.json.decode(recorded.value, type=Claim)
+    return msgspec.json.decode(recorded.value, type=LeaderClaim)
 
 
 async def test_a_report_registers_the_shard_and_the_registration_survives_a_restart(stopped: Coordinator) -> None:
@@ -74,7 +74,7 @@ async def test_a_deposed_leader_neither_writes_nor_leads_again_in_its_term(lone:
         assert await client.get("/bigfleet/domains/topology.kubernetes.io%2Fzone/zone-a") is None
         assert not await claim_leadership(client, status, "here:1", 1)
         later = await claim_leadership(client, dataclasses.replace(status, raft_term=claim.term + 2), "here:1", 1)
-        assert later == Claim(claim.member, claim.term + 2, claim.cluster, claim.founded_unix_ns, "here:1")
+        assert later == LeaderClaim(claim.member, claim.term + 2, claim.cluster, claim.founded_unix_ns, "here:1")
 
 
 async def test_a_lone_coordinator_that_cannot_lead_ends_and_leads_after_a_restart(stopped: Coordinator) -> None:

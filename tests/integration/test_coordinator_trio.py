@@ -11,7 +11,7 @@ import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.etcd import put
-from bigfleet.coordinator.store import LEADER_KEY, Claim
+from bigfleet.coordinator.store import LEADER_KEY, LeaderClaim
 from bigfleet.rpc.leaderclient import LeaderClient, NoLeader
 from tests.integration.coordinators import ZONE, Coordinator, Trio, eventually, free_addresses
 
@@ -139,7 +139,7 @@ async def test_a_leader_that_cannot_record_itself_hands_over(trio: Trio) -> None
     async with stuck.etcd() as client:
         recorded = await client.get(LEADER_KEY)
         assert recorded
-        claim = msgspec.json.decode(recorded.value, type=Claim)
+        claim = msgspec.json.decode(recorded.value, type=LeaderClaim)
         later = msgspec.structs.replace(claim, member=1, term=claim.term + 1)
         await client.txn([], [put(LEADER_KEY, later.record())])
         assert not await stuck.leads()

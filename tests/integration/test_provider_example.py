@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from bigfleet.provider.conformance.command import ConformanceOptions, conformance
-from bigfleet.provider.conformance.verdicts import Outcome
+from bigfleet.provider.conformance.verdicts import CheckOutcome
 from tests.integration.apiserver import free_ports
 from tests.integration.conformance_fleet import LIMITS
 
@@ -26,9 +26,9 @@ async def test_the_guides_example_keeps_the_contract(tmp_path: Path) -> None:
     finally:
         process.kill()
         await process.wait()
-    wrong = [result for result in report.results if result.outcome not in (Outcome.PASSED, Outcome.SKIPPED)]
+    wrong = [result for result in report.results if result.outcome not in (CheckOutcome.PASSED, CheckOutcome.SKIPPED)]
     assert not wrong
-    skipped = {result.name for result in report.results if result.outcome is Outcome.SKIPPED}
+    skipped = {result.name for result in report.results if result.outcome is CheckOutcome.SKIPPED}
     # It is so quick that hardly anybody sees a machine of it on its way.
     on_their_way = {"ConfigureWhileCreating", "DrainWhileConfiguring", "DeleteWhileDraining"}
     assert skipped - on_their_way == {"NodeReadiness", "SpotDeclaresInterruption"}

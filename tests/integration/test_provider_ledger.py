@@ -20,7 +20,7 @@ from bigfleet.provider.fake.ledger.file import count_ledger, read_entries
 from bigfleet.provider.fake.ledger.reading import fetch_ledger
 from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
 from bigfleet.provider.kit import Timeouts
-from bigfleet.provider.kit.inventory import Inventory, Page
+from bigfleet.provider.kit.inventory import ListAnswer, ProviderInventory
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
 from tests.integration.apiserver import free_ports
@@ -208,13 +208,13 @@ async def test_a_walk_that_leaves_machines_out_is_found_out(tmp_path: Path, monk
         await client.list()
         await walk(client)
         assert await violations(client) == {}
-        whole = Inventory.page
+        whole = ProviderInventory.page
 
-        def forgetful(inventory: Inventory, *arguments: Any) -> Page:
+        def forgetful(inventory: ProviderInventory, *arguments: Any) -> ListAnswer:
             page = whole(inventory, *arguments)
             return replace(page, records=page.records[1:])
 
-        monkeypatch.setattr(Inventory, "page", forgetful)
+        monkeypatch.setattr(ProviderInventory, "page", forgetful)
         await walk(client)
         assert await violations(client) == {"left_out_of_list": 1}
 

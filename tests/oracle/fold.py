@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bigfleet.core.machines import MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import positive, scaled
 from tests.oracle.snapshot import Snapshot
 
@@ -42,7 +42,7 @@ def _value(need: Need) -> _Value:
     return tuple(sorted(positive(need.aggregate).items()))
 
 
-def _one_machine_takes_all(gang: Need, plain: Profile, snapshot: Snapshot) -> bool:
+def _one_machine_takes_all(gang: Need, plain: NeedProfile, snapshot: Snapshot) -> bool:
     """Whether a bound machine of the cluster, or a free one, covers the whole gang (docs/reference/engine.md#folding).
 
     A machine being created for the folded gang counts too (ADR-6): otherwise a gang whose last possible host is on its

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, Profile
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, NeedProfile
 from bigfleet.core.vectors import Vector
 from bigfleet.engine.decisions import CapacityHint
 from tests.oracle.snapshot import Snapshot
@@ -19,7 +19,7 @@ def capacity_hints(needs: Iterable[Need], snapshot: Snapshot) -> list[CapacityHi
     return [_hint(cluster, demanded[cluster, fingerprint], snapshot) for cluster, fingerprint in sorted(demanded)]
 
 
-def _hint(cluster: str, profile: Profile, snapshot: Snapshot) -> CapacityHint:
+def _hint(cluster: str, profile: NeedProfile, snapshot: Snapshot) -> CapacityHint:
     """Idle and Speculative machines, and what the cheapest Idle one costs if types are pinned.
 
     See docs/reference/engine.md#hints.
@@ -39,7 +39,7 @@ def _least(machines: list[Machine]) -> Vector:
     return {name: amount for name, amount in least.items() if amount > 0}
 
 
-def _offered(profile: Profile, machines: Iterable[Machine]) -> list[Machine]:
+def _offered(profile: NeedProfile, machines: Iterable[Machine]) -> list[Machine]:
     """Those of the pinned instance types, or all; no other requirement is looked at.
 
     See docs/reference/engine.md#hints.

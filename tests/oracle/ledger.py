@@ -5,7 +5,7 @@ See docs/reference/engine.md#shortfalls.
 
 from collections.abc import Iterable
 
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import Vector, add
 from bigfleet.engine.decisions import Shortfall
 from tests.oracle.phase2 import Unresolved
@@ -17,7 +17,7 @@ class ShortfallLedger:
     def __init__(self) -> None:
         self._ages: dict[str, int] = {}
 
-    def age(self, profile: Profile) -> int:
+    def age(self, profile: NeedProfile) -> int:
         return self._ages.get(profile.fingerprint, 0)
 
     def record(self, unresolved: Iterable[Unresolved]) -> list[Shortfall]:
@@ -26,7 +26,7 @@ class ShortfallLedger:
         By priority, the older first; then by fingerprint. That a report carries a hundred is the shard's cut.
         """
         deficits: dict[str, Vector] = {}
-        profiles: dict[str, Profile] = {}
+        profiles: dict[str, NeedProfile] = {}
         for entry in unresolved:
             profile = entry.fill.need.profile
             profiles[profile.fingerprint] = profile

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from bigfleet.core.machines import BOUND, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.penalty import effective_cost, upper_bound
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import ReadVector, Vector, covers
 
 # Ids of the machines that match a profile and cover a unit.
@@ -74,7 +74,7 @@ class Snapshot:
     def _bound_in(self, cluster: str, state: MachineState) -> Sequence[Machine]:
         return sorted((machine for machine in self.in_state(state) if machine.cluster == cluster), key=keep_order)
 
-    def creating(self, profile: Profile, group: str) -> Sequence[Machine]:
+    def creating(self, profile: NeedProfile, group: str) -> Sequence[Machine]:
         """Machines being created for a profile and group, for whichever cluster (docs/reference/engine.md#credit).
 
         In the order in which acquisition took them.
@@ -86,7 +86,7 @@ class Snapshot:
         )
         return sorted(mine, key=lambda machine: speculative_order(machine, profile.interruption_bucket))
 
-    def usable(self, profile: Profile, unit: ReadVector) -> Usable:
+    def usable(self, profile: NeedProfile, unit: ReadVector) -> Usable:
         """Every machine, in any state, that matches a profile and covers a unit (docs/reference/engine.md#matching)."""
         return frozenset(
             machine.id

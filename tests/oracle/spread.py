@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.core.requirements import Profile, Spread, WhenUnsatisfiable
+from bigfleet.core.requirements import NeedProfile, Spread, WhenUnsatisfiable
 from tests.oracle.fill import Claims, Fill, total
 from tests.oracle.snapshot import Snapshot, speculative_cost
 
@@ -12,7 +12,7 @@ from tests.oracle.snapshot import Snapshot, speculative_cost
 Cell = tuple[str, ...]
 
 
-def binding_terms(profile: Profile) -> Sequence[Spread]:
+def binding_terms(profile: NeedProfile) -> Sequence[Spread]:
     """Hard spreads; a gang has none (docs/reference/engine.md#spread)."""
     if profile.same is not None:
         return ()

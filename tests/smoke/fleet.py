@@ -1,4 +1,4 @@
-"""The inside of a stage: its KWOK clusters, its provider's machines, and what its processes count."""
+"""The inside of a fleet: its KWOK clusters, its provider's machines, and what its processes count."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from bigfleet.kube import KubeClient, KubeConfig
 from bigfleet.security import channel
 from scaletest.cluster.control_plane.exposition import read_samples
 from tests.smoke.runs import Diary
-from tests.smoke.stage import Stage
+from tests.smoke.up_fleet import UpFleet
 
 PROVIDER = ("bigfleet-provider-0", 8800)
 SHARD = ("bigfleet-shard-0", 8780)
@@ -23,15 +23,15 @@ _CONTROL_PLANE_PORT = 8776
 class Fleet:
     """Two clusters and one provider. Addresses and credentials outlive restarts, so they are looked up once."""
 
-    def __init__(self, stage: Stage) -> None:
-        pods = stage.get("pods", "-o", "json")["items"]
+    def __init__(self, fleet: UpFleet) -> None:
+        pods = fleet.get("pods", "-o", "json")["items"]
         self._addresses = {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in pods}
-        self._admin = Path(stage.status()["kubeconfig"]).parent / "runner"
+        self._admin = Path(fleet.status()["kubeconfig"]).parent / "runner"
         self._kubeconfigs = [
-            Path(asyncio.run(stage.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip())
+            Path(asyncio.run(fleet.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip())
             for ordinal in range(2)
         ]
-        self._diary = Diary(stage.output)
+        self._diary = Diary(fleet.output)
 
     def cluster(self, ordinal: int) -> KubeClient:
         return KubeClient(KubeConfig.from_file(self._kubeconfigs[ordinal]))

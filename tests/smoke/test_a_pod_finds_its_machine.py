@@ -15,7 +15,7 @@ from scaletest.cluster.workloads.manifests import GROUP_LABEL
 from scaletest.model.demand.seeding import ARCHETYPE_LABEL
 from tests.smoke.fleet import PROVIDER, SHARD, Fleet
 from tests.smoke.profiles import like_smoke, write_profile
-from tests.smoke.stage import Stage
+from tests.smoke.up_fleet import UpFleet
 from tests.smoke.workloads import (
     NAMESPACE,
     PATIENCE_SECONDS,
@@ -67,12 +67,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     profile = like_smoke()
     profile["seed"]["speculativeMultiplier"] = SPECULATIVE_MULTIPLIER
     path = write_profile(tmp_path_factory.mktemp("profiles"), "scarce", profile)
-    stage = Stage(tmp_path_factory.mktemp("demand"))
+    fleet = UpFleet(tmp_path_factory.mktemp("demand"))
     try:
-        asyncio.run(stage.up("--profile", str(path), *DRAW, *SETTINGS))
-        yield Fleet(stage)
+        asyncio.run(fleet.up("--profile", str(path), *DRAW, *SETTINGS))
+        yield Fleet(fleet)
     finally:
-        stage.down()
+        fleet.down()
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])

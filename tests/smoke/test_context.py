@@ -14,7 +14,7 @@ import yaml
 from scaletest.host.markers import command_of
 from scaletest.project import SUBSTRATES
 from tests.smoke.runs import SHARED, FinishedRun, LiveRun, run
-from tests.smoke.stage import Stage
+from tests.smoke.up_fleet import UpFleet
 
 # The cluster has no images, and its pods share one loopback.
 SETTINGS = ("--image", "none:none", "--set", "grafana.enabled=false", "--set", "portForward=false")
@@ -34,15 +34,15 @@ class SomebodysCluster:
     """A host, a user who may do what `rbac` prints and no more, and a kubeconfig with another current context."""
 
     def __init__(self, directory: Path) -> None:
-        self._stage = Stage(directory)
-        self.state = self._stage.state
+        self._fleet = UpFleet(directory)
+        self.state = self._fleet.state
         self.kubeconfig = directory / "kubeconfig"
 
     def up(self) -> None:
-        asyncio.run(self._stage.runner("host", "up"))
+        asyncio.run(self._fleet.runner("host", "up"))
         self.kubeconfig.write_text(Path(self._command("host", "kubeconfig").strip()).read_text())
-        (self._stage.state / "rbac.yaml").write_text(self._command("rbac"))
-        self.kubectl("apply", "-f", str(self._stage.state / "rbac.yaml"))
+        (self._fleet.state / "rbac.yaml").write_text(self._command("rbac"))
+        self.kubectl("apply", "-f", str(self._fleet.state / "rbac.yaml"))
         self.kubectl("create", "serviceaccount", "us")
         role = ("--clusterrole=bigfleet-scaletest-runner", "--serviceaccount=default:us")
         self.kubectl("create", "clusterrolebinding", "us", *role)
@@ -63,10 +63,10 @@ class SomebodysCluster:
         self._command("host", "down", "--all")
 
     def kubectl(self, *arguments: str) -> str:
-        return asyncio.run(self._stage.kubectl(str(self.kubeconfig), *arguments))
+        return asyncio.run(self._fleet.kubectl(str(self.kubeconfig), *arguments))
 
     def _command(self, *arguments: str) -> str:
-        return asyncio.run(self._stage.runner(*arguments))
+        return asyncio.run(self._fleet.runner(*arguments))
 
     def forwards(self) -> list[int]:
         """The processes that hold a way to this cluster open for its runs."""

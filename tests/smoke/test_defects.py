@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from tests.smoke.mistakes import CATALOGUE, Entry
 from tests.smoke.mistakes.judging import judged
 from tests.smoke.mistakes.running import run_entry
@@ -41,7 +41,7 @@ async def test_a_run_is_judged_by_what_is_wrong(entry: Entry, tmp_path: Path) ->
 def _assert_judged_rightly(entry: Entry, ended: FinishedRun) -> None:
     assert judged(entry, ended.exit_code, ended.summary).problems == (), ended.screen
     failures = [(failure["exitCode"], failure["reason"]) for failure in ended.summary["failures"]]
-    assert ended.summary["verdict"] == Outcome(failures).verdict
+    assert ended.summary["verdict"] == RunOutcome(failures).verdict
     assert ended.summary["snapshot"]["samples"] > 0
     assert ended.exit_code == 0 or any((ended.output / "logs").iterdir())
     assert ended.leftovers() == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.smoke.stage import Stage
+from tests.smoke.up_fleet import UpFleet
 
 pytestmark = [pytest.mark.smoke, pytest.mark.long]
 
@@ -18,18 +18,18 @@ _FLEETING = ("uid", "resourceVersion", "creationTimestamp", "generation", "manag
 
 def asked_for(directory: Path, seed: int) -> list[str]:
     """Every workload object of both clusters, without what no two apiservers agree on."""
-    stage = Stage(directory)
+    fleet = UpFleet(directory)
     flags = ("--profile", "smoke", "--pods", "32", "--seed", str(seed), "--set", "prometheus.enabled=false")
     try:
-        asyncio.run(stage.up(*flags))
-        return [item for ordinal in range(2) for item in asyncio.run(workloads_of(stage, ordinal))]
+        asyncio.run(fleet.up(*flags))
+        return [item for ordinal in range(2) for item in asyncio.run(workloads_of(fleet, ordinal))]
     finally:
-        stage.down()
+        fleet.down()
 
 
-async def workloads_of(stage: Stage, ordinal: int) -> list[str]:
-    kubeconfig = (await stage.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip()
-    listed = json.loads(await stage.kubectl(kubeconfig, "get", "-A", _KINDS, "-o", "json"))
+async def workloads_of(fleet: UpFleet, ordinal: int) -> list[str]:
+    kubeconfig = (await fleet.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip()
+    listed = json.loads(await fleet.kubectl(kubeconfig, "get", "-A", _KINDS, "-o", "json"))
     return sorted(json.dumps(_lasting(item), sort_keys=True) for item in listed["items"])
 
 

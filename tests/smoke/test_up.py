@@ -17,7 +17,7 @@ import pytest
 
 from scaletest.host.markers import command_of
 from tests.smoke.runs import listening_addresses, marked_processes
-from tests.smoke.stage import NAMESPACE, Stage
+from tests.smoke.up_fleet import NAMESPACE, UpFleet
 
 DEPLOYMENT = ("create", "deployment", "visitor", "--image=any", "--replicas=3")
 # A signed token, or a key, on a command line or in a file that anyone may read.
@@ -54,15 +54,15 @@ def commands() -> Commands:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Stage]:
-    made = Stage(tmp_path_factory.mktemp("up"))
+def fleet(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[UpFleet]:
+    made = UpFleet(tmp_path_factory.mktemp("up"))
     asyncio.run(commands.watch_while(made.up("--profile", "smoke")))
     yield made
     made.down()
 
 
-def test_every_pod_is_ready(stage: Stage) -> None:
-    pods = stage.get("pods", "-o", "json")["items"]
+def test_every_pod_is_ready(fleet: UpFleet) -> None:
+    pods = fleet.get("pods", "-o", "json")["items"]
     ready = {
         pod["metadata"]["name"]
         for pod in pods
@@ -70,40 +70,40 @@ def test_every_pod_is_ready(stage: Stage) -> None:
         if condition["type"] == "Ready" and condition["status"] == "True"
     }
     assert len(ready) == len(pods) == 7
-    assert stage.status()["pods"] == "7/7"
-    assert stage.status()["ownerPid"] is None
+    assert fleet.status()["pods"] == "7/7"
+    assert fleet.status()["ownerPid"] is None
 
 
-def test_every_pod_of_the_demand_was_bound_when_up_returned(stage: Stage) -> None:
+def test_every_pod_of_the_demand_was_bound_when_up_returned(fleet: UpFleet) -> None:
     async def pods(ordinal: int) -> list[dict[str, Any]]:
-        kubeconfig = (await stage.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip()
-        return list(json.loads(await stage.kubectl(kubeconfig, "-n", "default", "get", "pods", "-o", "json"))["items"])
+        kubeconfig = (await fleet.runner("host", "kubeconfig", "--cluster", str(ordinal))).strip()
+        return list(json.loads(await fleet.kubectl(kubeconfig, "-n", "default", "get", "pods", "-o", "json"))["items"])
 
     nodes = [pod["spec"].get("nodeName") for ordinal in range(2) for pod in asyncio.run(pods(ordinal))]
     assert len(nodes) == 80
     assert all(nodes)
-    said = [json.loads(line) for line in (stage.output / "events.jsonl").read_text().splitlines()]
+    said = [json.loads(line) for line in (fleet.output / "events.jsonl").read_text().splitlines()]
     assert "80 Pods are bound" in [event["message"] for event in said if event["phase"] == "demand"]
 
 
-def test_logs_can_be_read(stage: Stage) -> None:
-    kubeconfig = stage.status()["kubeconfig"]
-    log = asyncio.run(stage.kubectl(kubeconfig, "-n", NAMESPACE, "logs", "kwok-cluster-0", "-c", "apiserver"))
+def test_logs_can_be_read(fleet: UpFleet) -> None:
+    kubeconfig = fleet.status()["kubeconfig"]
+    log = asyncio.run(fleet.kubectl(kubeconfig, "-n", NAMESPACE, "logs", "kwok-cluster-0", "-c", "apiserver"))
     assert "control plane is ready" in log
 
 
-def test_a_deployment_in_a_kwok_cluster_gets_running_pods(stage: Stage) -> None:
+def test_a_deployment_in_a_kwok_cluster_gets_running_pods(fleet: UpFleet) -> None:
     async def deploy() -> None:
-        kubeconfig = (await stage.runner("host", "kubeconfig", "--cluster", "1")).strip()
-        await stage.kubectl(kubeconfig, *DEPLOYMENT)
+        kubeconfig = (await fleet.runner("host", "kubeconfig", "--cluster", "1")).strip()
+        await fleet.kubectl(kubeconfig, *DEPLOYMENT)
         running = ("wait", "deployment/visitor", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=180s")
-        await stage.kubectl(kubeconfig, *running)
+        await fleet.kubectl(kubeconfig, *running)
 
     asyncio.run(deploy())
 
 
-def test_prometheus_reaches_every_target(stage: Stage) -> None:
-    status = stage.status()
+def test_prometheus_reaches_every_target(fleet: UpFleet) -> None:
+    status = fleet.status()
     identity = Path(status["kubeconfig"]).parent / "runner"
     tls = ssl.create_default_context(cafile=str(identity / "ca.crt"))
     tls.load_cert_chain(identity / "tls.crt", identity / "tls.key")
@@ -131,9 +131,9 @@ def test_prometheus_reaches_every_target(stage: Stage) -> None:
     assert [target for target in found if target[1] != "up"] == []
 
 
-def test_bigfleetctl_asks_the_coordinators_with_what_status_prints(stage: Stage) -> None:
+def test_bigfleetctl_asks_the_coordinators_with_what_status_prints(fleet: UpFleet) -> None:
     # A long command goes on behind a backslash, as a shell reads it.
-    screen = re.sub(r"\\\n\s*", "", asyncio.run(stage.runner("status")))
+    screen = re.sub(r"\\\n\s*", "", asyncio.run(fleet.runner("status")))
     [line] = [line for line in screen.splitlines() if line.startswith("  bigfleet ")]
     pasted = line.split(maxsplit=1)[1]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -144,27 +144,27 @@ def test_bigfleetctl_asks_the_coordinators_with_what_status_prints(stage: Stage)
     assert "bigfleet-shard-0" in said.stdout
 
 
-def test_no_secret_is_on_a_command_line_or_in_the_results(stage: Stage, commands: Commands) -> None:
-    secret = stage.get("secret", "bigfleet-ca", "-o", "json")["data"]["ca.key"]
+def test_no_secret_is_on_a_command_line_or_in_the_results(fleet: UpFleet, commands: Commands) -> None:
+    secret = fleet.get("secret", "bigfleet-ca", "-o", "json")["data"]["ca.key"]
     body = base64.b64decode(secret).decode().splitlines()[1:-1]
     lines = "\n".join(commands.lines)
     assert "upgrade\nscaletest" in lines, "Helm was not seen: nobody looked"
     assert "kube-apiserver" in lines
-    kept = "".join(path.read_text(errors="replace") for path in stage.output.rglob("*") if path.is_file())
+    kept = "".join(path.read_text(errors="replace") for path in fleet.output.rglob("*") if path.is_file())
     for text in (lines, kept):
         assert "PRIVATE KEY" not in text
         assert not _TOKEN.search(text)
         assert not any(line in text for line in [*body, secret])
 
 
-def test_down_leaves_nothing_but_results(stage: Stage) -> None:
-    status = stage.status()
-    asyncio.run(stage.runner("down", status["run"]))
-    assert not list(stage.state.glob("*/*/*"))
+def test_down_leaves_nothing_but_results(fleet: UpFleet) -> None:
+    status = fleet.status()
+    asyncio.run(fleet.runner("down", status["run"]))
+    assert not list(fleet.state.glob("*/*/*"))
     mine = f"SCALETEST_HOST={status['host']}".encode()
     environments = [Path(f"/proc/{pid}/environ") for pid in marked_processes()]
     assert not [path for path in environments if path.exists() and mine in path.read_bytes()]
     network = status["where"].rsplit(".", 2)[0]
     if not marked_processes():  # else another host may have claimed the network since
         assert [address for address in listening_addresses() if address.startswith(f"{network}.")] == []
-    assert {path.name for path in stage.output.iterdir()} == {"events.jsonl", "rendered-values.yaml"}
+    assert {path.name for path in fleet.output.iterdir()} == {"events.jsonl", "rendered-values.yaml"}

@@ -19,9 +19,9 @@ from bigfleet.core.requirements import (
     INSTANCE_TYPE_KEY,
     RACK_KEY,
     ZONE_KEY,
-    Operator,
-    Profile,
+    NeedProfile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -44,16 +44,16 @@ def profile(
     spread: Iterable[Spread] = (),
     interruption: int = penalty.UNSPECIFIED,
     reclamation: int = penalty.UNSPECIFIED,
-) -> Profile:
-    return Profile.canonical(requirements, spread, priority, interruption, reclamation)
+) -> NeedProfile:
+    return NeedProfile.canonical(requirements, spread, priority, interruption, reclamation)
 
 
 def same(key: str = RACK_KEY, *values: str) -> Requirement:
-    return Requirement(key, Operator.SAME, values)
+    return Requirement(key, RequirementOperator.SAME, values)
 
 
 def of_type(*types: str) -> Requirement:
-    return Requirement(INSTANCE_TYPE_KEY, Operator.IN, types)
+    return Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, types)
 
 
 def zone_spread(skew: int = 1, when: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE) -> Spread:
@@ -64,7 +64,7 @@ def need(
     aggregate: Vector,
     unit: Vector | None = None,
     *,
-    of: Profile | None = None,
+    of: NeedProfile | None = None,
     cluster: str = "c1",
     group: str = "",
     arrival: float = 0.0,
@@ -78,7 +78,7 @@ def machine(
     *,
     allocatable: Vector | None = None,
     cluster: str = "",
-    of: Profile | None = None,
+    of: NeedProfile | None = None,
     group: str = "",
     zone: str = "zone-a",
     rack: str = "",
@@ -110,7 +110,7 @@ def configured(machine_id: str, cluster: str = "c1", **others: Any) -> Machine:
     return machine(machine_id, MachineState.CONFIGURED, cluster=cluster, **others)
 
 
-def assignment(of: Profile, group: str = "") -> Assignment:
+def assignment(of: NeedProfile, group: str = "") -> Assignment:
     return Assignment(
         of.priority,
         penalty.upper_bound(of.interruption_bucket),

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import MachineState
-from bigfleet.core.requirements import Profile, Requirement
+from bigfleet.core.requirements import NeedProfile, Requirement
 from bigfleet.engine import Action, ActionKind
 from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.metrics import ShardMetrics
@@ -26,7 +26,7 @@ from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
 
-PROFILE = Profile.canonical([], [], 1000, 3, 0)
+PROFILE = NeedProfile.canonical([], [], 1000, 3, 0)
 _AFTER = {
     "create": MachineState.CREATING,
     "configure": MachineState.CONFIGURING,

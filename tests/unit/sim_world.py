@@ -8,9 +8,9 @@ from bigfleet.core.requirements import (
     INSTANCE_TYPE_KEY,
     RACK_KEY,
     ZONE_KEY,
-    Operator,
-    Profile,
+    NeedProfile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -20,7 +20,7 @@ from bigfleet.scheduling.pods import PodClass
 from bigfleet.sim.world.cluster import Cluster, ClusterModel
 from bigfleet.sim.world.provider import ProviderModel
 from bigfleet.sim.world.shard import ShardModel
-from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.simulation import Simulation, WorldModel
 from bigfleet.sim.world.timeline import Timeline
 
 CYCLE = 10.0
@@ -48,12 +48,12 @@ def fleet(number: int, state: MachineState = MachineState.IDLE) -> list[Machine]
 
 def pod(cores: int = 1, priority: int = 1000, gang: str = "", skew: int = 0, group: str = "test") -> PodClass:
     """`gang` is the key that all Pods of a `group` share; a `skew` spreads them over the zones."""
-    requirements = [Requirement(INSTANCE_TYPE_KEY, Operator.EXISTS)]
+    requirements = [Requirement(INSTANCE_TYPE_KEY, RequirementOperator.EXISTS)]
     if gang:
-        requirements.append(Requirement(gang, Operator.SAME))
+        requirements.append(Requirement(gang, RequirementOperator.SAME))
     spread = [Spread(ZONE_KEY, skew, WhenUnsatisfiable.DO_NOT_SCHEDULE)] if skew else []
     bucket = penalty.bucket_of(1)
-    profile = Profile.canonical(requirements, spread, priority, bucket, bucket)
+    profile = NeedProfile.canonical(requirements, spread, priority, bucket, bucket)
     return PodClass(profile, {"cpu": cores * 1000}, f"{gang}\x00{group}" if gang else "")
 
 
@@ -70,7 +70,7 @@ def simulate(
 ) -> Simulation:
     """A prepared simulation with `demand`: cluster → workload → (Pods, replicas)."""
     dwells = {kind: Latency(n * CYCLE, n * CYCLE) for kind, n in (dwell_cycles or {}).items()}
-    model = Model(
+    model = WorldModel(
         engine=NO_CAP,
         guard=guard,
         shard=ShardModel(CYCLE, lockstep, credits_creating),

@@ -12,7 +12,7 @@ from bigfleet.core.vectors import ReadVector
 from bigfleet.engine.columns.blocks import Block
 from bigfleet.engine.columns.dimensions import Dimensions
 from bigfleet.engine.columns.growing import Flags, Floats, Ints, Longs, grown
-from bigfleet.engine.columns.identities import Identities
+from bigfleet.engine.columns.identities import RowIds
 from bigfleet.engine.columns.index import NO_BUCKET, NOWHERE, Index
 from bigfleet.engine.columns.kinds import Kinds
 from bigfleet.engine.columns.names import Names
@@ -47,7 +47,7 @@ class Fleet:
         self.dimensions = Dimensions()
         self.kinds = Kinds(self.dimensions)
         self.profiles = Profiles(self.kinds)
-        self.ids = Identities()
+        self.ids = RowIds()
         self.clusters = Names()
         self.groups = Texts(empty=True)
         self.index = Index()

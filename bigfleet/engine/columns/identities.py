@@ -16,7 +16,7 @@ _FARTHEST = 2**62
 _FEW = 2048
 
 
-class Identities:
+class RowIds:
     """Id ↔ row. A removed id keeps its row until `forget`, so that a machine that comes back costs nothing."""
 
     def __init__(self) -> None:

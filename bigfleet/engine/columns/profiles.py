@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.core.requirements import Profile, Requirement, WhenUnsatisfiable
+from bigfleet.core.requirements import NeedProfile, Requirement, WhenUnsatisfiable
 from bigfleet.engine.columns.growing import Flags, Ints, Longs, grown
 from bigfleet.engine.columns.kinds import Kinds
 
@@ -13,7 +13,7 @@ class Profiles:
 
     def __init__(self, kinds: Kinds) -> None:
         self.fingerprints: list[str] = []
-        self.known: list[Profile | None] = []
+        self.known: list[NeedProfile | None] = []
         # The profile without Same; its own number if it has none. −1 until the profile is known.
         self.plain: list[int] = []
         # (key, skew) of each term that limits where machines may go.
@@ -55,7 +55,7 @@ class Profiles:
         number = self._numbers.get(fingerprint)
         return number is not None and self.known[number] is not None
 
-    def learn(self, profile: Profile) -> int:
+    def learn(self, profile: NeedProfile) -> int:
         """A profile that a need has. Its keys must have been referred to (`keys_of`)."""
         number = self.number(profile.fingerprint)
         if self.known[number] is None:
@@ -110,7 +110,7 @@ class Profiles:
         return by_value[self._kinds.attributes[key, first:end]]
 
 
-def keys_of(profile: Profile) -> list[str]:
+def keys_of(profile: NeedProfile) -> list[str]:
     """The attributes by which a profile tells machines apart."""
     keys = [requirement.key for requirement in profile.requirements]
     return keys + [term.topology_key for term in profile.spread if term.when is WhenUnsatisfiable.DO_NOT_SCHEDULE]

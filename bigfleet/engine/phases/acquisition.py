@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.engine.columns.blocks import Arrangement
 from bigfleet.engine.columns.fleet import Fleet
 from bigfleet.engine.columns.growing import Flags, Ints, Longs
@@ -67,7 +67,7 @@ class Short:
         arrangement = self.arrangements[number]
         return arrangement.block.cluster, arrangement.gang(int(self.rows[number]))
 
-    def profile(self, fleet: Fleet, number: int) -> Profile:
+    def profile(self, fleet: Fleet, number: int) -> NeedProfile:
         profile = fleet.profiles.known[int(self.profiles[number])]
         if profile is None:
             raise LookupError(f"short row {number} has no profile")

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bigfleet.core.machines import CapacityType, MachineState
-from bigfleet.provider.conformance.client import Answer, Client, Token
+from bigfleet.provider.conformance.client import Answer, Client
 from bigfleet.provider.conformance.joining import Joining
-from bigfleet.provider.conformance.verdicts import Broken, Gone, NotApplicable, Unjudged, Verdict
+from bigfleet.provider.conformance.verdicts import Broken, NotApplicable, Silent, Unjudged, Verdict
+from bigfleet.rpc.fencing import FencingToken
 
 _FIRST_PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.25
@@ -47,16 +48,16 @@ class Limits:
         return self.configure_seconds if state is S.CONFIGURED else self.delete_seconds
 
 
-class Fence:
+class FreshTokens:
     """Tokens of one shard, with epochs that no machine has seen."""
 
     def __init__(self, shard_id: str, epoch: int) -> None:
         self._shard_id = shard_id
         self._epoch = epoch
 
-    def token(self, epoch: int, sequence: int) -> Token:
+    def token(self, epoch: int, sequence: int) -> FencingToken:
         """`epoch` counts from the fence's own: 1 is newer than 0."""
-        return Token(self._shard_id, self._epoch + epoch, sequence)
+        return FencingToken(self._shard_id, self._epoch + epoch, sequence)
 
 
 class Bench:
@@ -90,17 +91,17 @@ class Bench:
 
     # --- tokens -------------------------------------------------------------------------------------------------
 
-    def token(self) -> Token:
+    def token(self) -> FencingToken:
         """For a call whose fencing is not the point: none, or a fresh one where the provider wants to know us."""
         if not self._identified_as:
-            return Token()
-        return Token(self._identified_as, self._epoch, next(self._numbers))
+            return FencingToken()
+        return FencingToken(self._identified_as, self._epoch, next(self._numbers))
 
-    def fence(self) -> Fence:
+    def fence(self) -> FreshTokens:
         """A shard's tokens from an epoch on that no machine has seen from it."""
         base = self._epoch + 1  # our own tokens may have used up this one
         self._epoch += 1 + _EPOCHS_PER_FENCE
-        return Fence(self._identified_as or f"conformance-{self._run}-{next(self._numbers)}", base)
+        return FreshTokens(self._identified_as or f"conformance-{self._run}-{next(self._numbers)}", base)
 
     def any_shard(self) -> None:
         """Say that a check needs tokens of several shards, or none at all."""
@@ -184,7 +185,7 @@ class Bench:
                 if await self._brought(machine_id, state):
                     return machine_id
                 reason = f"the provider does not delete {machine_id}"
-            except Gone:
+            except Silent:
                 raise
             except Verdict as verdict:
                 reason = self._spoilt[machine_id] = str(verdict)

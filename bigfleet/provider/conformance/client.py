@@ -3,26 +3,19 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
-from bigfleet.provider.conformance.verdicts import Broken, Gone
+from bigfleet.provider.conformance.verdicts import Broken, Silent
+from bigfleet.rpc.fencing import FencingToken
 from bigfleet.rpc.reach import trouble_with, words_of
 
 _REMEMBERED = 6
 _LONGEST_VALUE = 60
-
-
-class Token(NamedTuple):
-    """A fencing token; the empty one bypasses fencing."""
-
-    shard_id: str = ""
-    epoch: int = 0
-    sequence: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,11 +85,16 @@ class Client:
         self._said.clear()
         return said
 
-    async def create(self, machine_id: str, token: Token) -> Answer:
+    async def create(self, machine_id: str, token: FencingToken) -> Answer:
         return await self._call("Create", pb.CreateRequest(machine_id=machine_id, **_stamp(token)))
 
     async def configure(
-        self, machine_id: str, token: Token, cluster: str, metadata: Mapping[str, str] | None = None, blob: bytes = b""
+        self,
+        machine_id: str,
+        token: FencingToken,
+        cluster: str,
+        metadata: Mapping[str, str] | None = None,
+        blob: bytes = b"",
     ) -> Answer:
         request = pb.ConfigureRequest(
             machine_id=machine_id,
@@ -107,11 +105,11 @@ class Client:
         )
         return await self._call("Configure", request)
 
-    async def drain(self, machine_id: str, token: Token, grace_seconds: int = 0) -> Answer:
+    async def drain(self, machine_id: str, token: FencingToken, grace_seconds: int = 0) -> Answer:
         request = pb.DrainRequest(machine_id=machine_id, grace_period_seconds=grace_seconds, **_stamp(token))
         return await self._call("Drain", request)
 
-    async def delete(self, machine_id: str, token: Token) -> Answer:
+    async def delete(self, machine_id: str, token: FencingToken) -> Answer:
         return await self._call("Delete", pb.DeleteRequest(machine_id=machine_id, **_stamp(token)))
 
     async def get(self, machine_id: str) -> Answer:
@@ -126,7 +124,7 @@ class Client:
             message = await getattr(self._stub, rpc)(request, timeout=self._call_seconds)
         except grpc.aio.AioRpcError as error:
             if lost := await self._lost(error):
-                raise Gone(f"the provider went away during {call}: {lost}") from error
+                raise Silent(f"the provider went away during {call}: {lost}") from error
             answer = Answer(call, error.code(), (error.details() or "")[:300])
         else:
             answer = Answer(call, grpc.StatusCode.OK, "", message)
@@ -146,7 +144,7 @@ class Client:
         return await trouble_with(self._channel, self._call_seconds)
 
 
-def _stamp(token: Token) -> dict[str, Any]:
+def _stamp(token: FencingToken) -> dict[str, Any]:
     return {"shard_id": token.shard_id, "shard_epoch": token.epoch, "sequence_number": token.sequence}
 
 

@@ -17,7 +17,7 @@ from bigfleet.provider.conformance.bench import Bench, Limits
 from bigfleet.provider.conformance.client import Client
 from bigfleet.provider.conformance.joining import joining
 from bigfleet.provider.conformance.suite import chosen, judge, not_made
-from bigfleet.provider.conformance.verdicts import Gone, Outcome, Report, Result, Verdict
+from bigfleet.provider.conformance.verdicts import CheckOutcome, Result, Silent, SuiteReport, Verdict
 from bigfleet.rpc.reach import is_a_stranger, tls_hint, trouble_with
 from bigfleet.security import channel
 from bigfleet.security.choice import check_choice
@@ -44,7 +44,7 @@ class NotJudged(BigFleetError):
         self.hint = hint
 
 
-class Interrupted(BigFleetError):
+class SuiteInterrupted(BigFleetError):
     """A signal came before the last check."""
 
     exit_code = 130
@@ -109,31 +109,31 @@ class ConformanceOptions:
 
 
 async def run(options: ConformanceOptions) -> None:
-    """Judge and report; raises NotConformant, NotJudged or Interrupted."""
+    """Judge and report; raises NotConformant, NotJudged or SuiteInterrupted."""
     if options.list:
         sys.stdout.write(reports.menu(chosen(options.only)) + "\n")
         return
     try:
         report = await conformance(options)
     except asyncio.CancelledError:
-        raise Interrupted("interrupted; machines may not be as they were") from None
+        raise SuiteInterrupted("interrupted; machines may not be as they were") from None
     if options.junit:
         write_file(options.junit, reports.as_junit(report), mode=0o644)
     shown = reports.as_json(report).decode() if options.output == "json" else f"\n{reports.closing(report)}"
     lost = _write(f"{shown}\n")
     if (missing := len(chosen(options.only)) - len(report.results)) > 0:
-        raise Interrupted(f"interrupted: {missing} checks were not made")
-    if failed := report.count(Outcome.FAILED):
+        raise SuiteInterrupted(f"interrupted: {missing} checks were not made")
+    if failed := report.count(CheckOutcome.FAILED):
         cut_short = f"; the suite did not come to its end: {report.trouble}" if report.trouble else ""
         raise NotConformant(f"{failed} of {len(report.results)} checks failed{cut_short}")
-    if unjudged := report.count(Outcome.UNJUDGED):
+    if unjudged := report.count(CheckOutcome.UNJUDGED):
         sentence = f"{unjudged} of {len(report.results)} checks could not be judged"
         raise NotJudged(f"{sentence}: {report.trouble}" if report.trouble else sentence, _hint(report))
     if lost:
         raise NotJudged(lost)
 
 
-async def conformance(options: ConformanceOptions) -> Report:
+async def conformance(options: ConformanceOptions) -> SuiteReport:
     """Run the suite; in text, each check is shown when it ends. What it cannot come to is not judged."""
     checks = chosen(options.only)
     results: list[Result] = []
@@ -142,8 +142,8 @@ async def conformance(options: ConformanceOptions) -> Report:
         provider = await stack.enter_async_context(channel(options.target, options.tls_dir, "provider"))
         try:
             await _reached(provider, options.target)
-        except Gone as gone:
-            return Report(options.target, not_made(checks, str(gone)), [], [], str(gone))
+        except Silent as gone:
+            return SuiteReport(options.target, not_made(checks, str(gone)), [], [], str(gone))
         nodes = provider
         if options.phone_home_tls_dir:
             nodes = channel(options.target, options.phone_home_tls_dir, "provider")
@@ -160,7 +160,7 @@ async def conformance(options: ConformanceOptions) -> Report:
                     break
         except Verdict as verdict:
             trouble = str(verdict)
-            with suppress(Gone):  # one that was restarted takes its machines back
+            with suppress(Silent):  # one that was restarted takes its machines back
                 await _reached(provider, options.target)
         except asyncio.CancelledError:  # one signal ends the checks; what they moved goes back all the same
             if task := asyncio.current_task():
@@ -169,23 +169,23 @@ async def conformance(options: ConformanceOptions) -> Report:
         leftovers = await bench.restore()
     if trouble:
         results += not_made(checks[len(results) :], trouble)
-    return Report(options.target, results, bench.used, leftovers, trouble)
+    return SuiteReport(options.target, results, bench.used, leftovers, trouble)
 
 
-def _hint(report: Report) -> str:
+def _hint(report: SuiteReport) -> str:
     if is_a_stranger(report.trouble):
         return "a server answers there, but it is not a provider: is it the provider's port?"
-    return tls_hint(report.trouble) if report.count(Outcome.UNJUDGED) == len(report.results) else ""
+    return tls_hint(report.trouble) if report.count(CheckOutcome.UNJUDGED) == len(report.results) else ""
 
 
 async def _reached(provider: grpc.aio.Channel, target: str) -> None:
-    """Raises Gone."""
+    """Raises Silent."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             await provider.channel_ready()
     except TimeoutError:
         why = await trouble_with(provider, _WHY_SECONDS) or "it came too late"
-        raise Gone(f"nothing answers at {target} after {_CONNECT_SECONDS:g} s: {why}") from None
+        raise Silent(f"nothing answers at {target} after {_CONNECT_SECONDS:g} s: {why}") from None
 
 
 def _write(text: str) -> str:

@@ -6,26 +6,26 @@ from collections.abc import Iterable
 import msgspec
 
 from bigfleet.provider.conformance.suite import Check
-from bigfleet.provider.conformance.verdicts import Outcome, Report, Result
+from bigfleet.provider.conformance.verdicts import CheckOutcome, Result, SuiteReport
 
-_SIGNS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.SKIPPED: "–", Outcome.UNJUDGED: "?"}
+_SIGNS = {CheckOutcome.PASSED: "✓", CheckOutcome.FAILED: "✗", CheckOutcome.SKIPPED: "–", CheckOutcome.UNJUDGED: "?"}
 _NAME_WIDTH = 42
 
 
 def line(result: Result) -> str:
     """One check: a line, and for one that went wrong what the rule is and what the provider said."""
     head = f"{_SIGNS[result.outcome]} {result.name:<{_NAME_WIDTH}} {result.seconds:6.2f} s"
-    if result.outcome is Outcome.PASSED:
+    if result.outcome is CheckOutcome.PASSED:
         return head
-    if result.outcome is Outcome.SKIPPED:
+    if result.outcome is CheckOutcome.SKIPPED:
         return f"{head}  {result.reason}"
     details = [result.reason, f"rule: {result.rule}", *(f"  {answer}" for answer in result.answers)]
     return "\n".join([head, *(f"    {detail}" for detail in details)])
 
 
-def closing(report: Report) -> str:
+def closing(report: SuiteReport) -> str:
     """What the whole came to."""
-    counts = ", ".join(f"{report.count(outcome)} {outcome}" for outcome in Outcome if report.count(outcome))
+    counts = ", ".join(f"{report.count(outcome)} {outcome}" for outcome in CheckOutcome if report.count(outcome))
     lines = [f"{len(report.results)} checks: {counts}", f"machines used: {', '.join(report.machines) or 'none'}"]
     if report.leftovers:
         lines += ["not as it was found:", *(f"  {leftover}" for leftover in report.leftovers)]
@@ -39,23 +39,23 @@ def menu(checks: Iterable[Check]) -> str:
     return "\n".join(f"{check.area:<12} {check.name:<{_NAME_WIDTH}} {check.rule}" for check in checks)
 
 
-def as_json(report: Report) -> bytes:
+def as_json(report: SuiteReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 
-def as_junit(report: Report) -> bytes:
+def as_junit(report: SuiteReport) -> bytes:
     """One suite, one case per check; what could not be judged is an error, as JUnit calls it."""
     suite = ElementTree.Element(
         "testsuite",
         name="bigfleet provider conformance",
         hostname=report.target,
         tests=str(len(report.results)),
-        failures=str(report.count(Outcome.FAILED)),
-        errors=str(report.count(Outcome.UNJUDGED)),
-        skipped=str(report.count(Outcome.SKIPPED)),
+        failures=str(report.count(CheckOutcome.FAILED)),
+        errors=str(report.count(CheckOutcome.UNJUDGED)),
+        skipped=str(report.count(CheckOutcome.SKIPPED)),
         time=f"{sum(result.seconds for result in report.results):.3f}",
     )
-    elements = {Outcome.FAILED: "failure", Outcome.UNJUDGED: "error", Outcome.SKIPPED: "skipped"}
+    elements = {CheckOutcome.FAILED: "failure", CheckOutcome.UNJUDGED: "error", CheckOutcome.SKIPPED: "skipped"}
     for result in report.results:
         case = ElementTree.SubElement(
             suite, "testcase", classname=f"conformance.{result.area}", name=result.name, time=f"{result.seconds:.3f}"

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from dataclasses import dataclass
 
 from bigfleet.provider.conformance.bench import Bench
-from bigfleet.provider.conformance.verdicts import Gone, Outcome, Result, Unjudged, Verdict
+from bigfleet.provider.conformance.verdicts import CheckOutcome, Result, Silent, Unjudged, Verdict
 
 # In the order in which they run: cheap looks first.
 AREAS = (
@@ -70,14 +70,14 @@ async def judge(
 ) -> AsyncIterator[Result]:
     """Run the checks; a check that outlives its time is not judged, nor is one that comes after the deadline.
 
-    Raises Gone after the check in which the provider went away.
+    Raises Silent after the check in which the provider went away.
     """
     end = time.monotonic() + deadline_seconds
     for entry in checks:
         bench.client.recall()
         started = time.monotonic()
-        outcome, reason = Outcome.PASSED, ""
-        gone: Gone | None = None
+        outcome, reason = CheckOutcome.PASSED, ""
+        gone: Silent | None = None
         try:
             if started >= end:
                 raise Unjudged(f"the suite's {deadline_seconds:g} s were over")
@@ -85,14 +85,14 @@ async def judge(
                 await entry.work(bench)
         except Verdict as verdict:
             outcome, reason = verdict.outcome, str(verdict)
-            gone = verdict if isinstance(verdict, Gone) else None
+            gone = verdict if isinstance(verdict, Silent) else None
         except TimeoutError:
             if not limit.expired():
                 raise
-            outcome, reason = Outcome.UNJUDGED, f"not done after {time.monotonic() - started:.0f} s"
+            outcome, reason = CheckOutcome.UNJUDGED, f"not done after {time.monotonic() - started:.0f} s"
         except Exception as error:
             # Not the provider's fault, and no reason to keep the other verdicts back.
-            outcome, reason = Outcome.UNJUDGED, f"the check itself broke: {type(error).__name__}: {error}"
+            outcome, reason = CheckOutcome.UNJUDGED, f"the check itself broke: {type(error).__name__}: {error}"
         seconds = time.monotonic() - started
         yield Result(entry.name, entry.area, entry.rule, outcome, seconds, reason, bench.client.recall())
         if gone:
@@ -102,5 +102,6 @@ async def judge(
 def not_made(checks: Sequence[Check], reason: str) -> list[Result]:
     """The verdicts on checks that were not begun."""
     return [
-        Result(entry.name, entry.area, entry.rule, Outcome.UNJUDGED, 0.0, f"not made: {reason}") for entry in checks
+        Result(entry.name, entry.area, entry.rule, CheckOutcome.UNJUDGED, 0.0, f"not made: {reason}")
+        for entry in checks
     ]

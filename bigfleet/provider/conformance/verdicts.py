@@ -4,7 +4,7 @@ Verdict             what a check raises instead of passing
 ├── Broken          the provider breaks the rule: exit code 1
 ├── NotApplicable   the rule does not concern this provider or this connection: no blame, exit code 0
 └── Unjudged        the check cannot tell, for a reason that lies elsewhere: exit code 5
-    └── Gone        the provider does not answer: no check that comes after can be judged either
+    └── Silent      the provider does not answer: no check that comes after can be judged either
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from enum import StrEnum
 from bigfleet.errors import BigFleetError
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """The end of a check, as reports spell it."""
 
     PASSED = "passed"
@@ -25,22 +25,22 @@ class Outcome(StrEnum):
 class Verdict(BigFleetError):
     """Any end but the good one; the words are for people."""
 
-    outcome: Outcome
+    outcome: CheckOutcome
 
 
 class Broken(Verdict):
-    outcome = Outcome.FAILED
+    outcome = CheckOutcome.FAILED
 
 
 class NotApplicable(Verdict):
-    outcome = Outcome.SKIPPED
+    outcome = CheckOutcome.SKIPPED
 
 
 class Unjudged(Verdict):
-    outcome = Outcome.UNJUDGED
+    outcome = CheckOutcome.UNJUDGED
 
 
-class Gone(Unjudged):
+class Silent(Unjudged):
     """Not a single answer, whatever is asked."""
 
 
@@ -51,7 +51,7 @@ class Result:
     name: str
     area: str
     rule: str
-    outcome: Outcome
+    outcome: CheckOutcome
     seconds: float
     reason: str = ""
     # The last calls and their answers, oldest first.
@@ -59,7 +59,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class SuiteReport:
     """The whole suite, judged."""
 
     target: str
@@ -71,5 +71,5 @@ class Report:
     trouble: str = ""
     """What kept the suite from its last checks."""
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: CheckOutcome) -> int:
         return sum(result.outcome is outcome for result in self.results)

@@ -61,7 +61,7 @@ class FleetFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Fleet:
+class SeededMachines:
     """The machines of a fleet file."""
 
     machines: list[MachineRecord]
@@ -72,7 +72,7 @@ class Fleet:
         return sorted({machine.cluster for machine in self.machines if machine.cluster})
 
 
-def read_fleet(path: Path) -> Fleet:
+def read_fleet(path: Path) -> SeededMachines:
     """Read and check a fleet file; raises FleetError."""
     try:
         file = msgspec.json.decode(path.read_bytes(), type=FleetFile)
@@ -81,7 +81,7 @@ def read_fleet(path: Path) -> Fleet:
         _check_unique(machines)
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise FleetError(f"{path}: {error}") from error
-    return Fleet(machines)
+    return SeededMachines(machines)
 
 
 def _shape(name: str, kind: MachineKind) -> Shape:

@@ -13,7 +13,7 @@ from bigfleet.api.v1alpha1 import faults_pb2_grpc
 from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.fake.faults import FaultInjector, Faults, may_be_struck
 from bigfleet.provider.fake.losses import Strikes
-from bigfleet.provider.kit import Inventory, MachineRecord
+from bigfleet.provider.kit import MachineRecord, ProviderInventory
 from bigfleet.security import require
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 class FaultInjection(faults_pb2_grpc.FaultInjectionServicer):
     """Faults at run time, for admins only."""
 
-    def __init__(self, inventory: Inventory, injector: FaultInjector, strikes: Strikes, seed: int) -> None:
+    def __init__(self, inventory: ProviderInventory, injector: FaultInjector, strikes: Strikes, seed: int) -> None:
         self._inventory = inventory
         self._injector = injector
         self._strikes = strikes

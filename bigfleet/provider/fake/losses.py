@@ -15,7 +15,7 @@ from bigfleet.provider.fake.faults import FaultInjector
 from bigfleet.provider.fake.observing import Observer
 from bigfleet.provider.fake.readiness import ReadySets
 from bigfleet.provider.fake.run_phase import SOAK, RunPhase
-from bigfleet.provider.kit import Inventory, Lifecycle, MachineRecord
+from bigfleet.provider.kit import Lifecycle, MachineRecord, ProviderInventory
 
 # The number of Configured machines, and with it the rate, is looked at no less often than this.
 _STEP_SECONDS = 1.0
@@ -52,7 +52,7 @@ class Strikes:
 
     def __init__(
         self,
-        inventory: Inventory,
+        inventory: ProviderInventory,
         lifecycle: Lifecycle,
         ready: ReadySets,
         injector: FaultInjector,
@@ -115,7 +115,7 @@ class Losses:
 
     def __init__(
         self,
-        inventory: Inventory,
+        inventory: ProviderInventory,
         strikes: Strikes,
         injector: FaultInjector,
         registry: CollectorRegistry,

@@ -16,7 +16,7 @@ from bigfleet.api.v1alpha1 import faults_pb2_grpc, ledger_pb2_grpc, phonehome_pb
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.fake.backend import FakeBackend
 from bigfleet.provider.fake.faults import FaultInjector, Faults
-from bigfleet.provider.fake.fleet_file import Fleet, read_fleet
+from bigfleet.provider.fake.fleet_file import SeededMachines, read_fleet
 from bigfleet.provider.fake.injection import FaultInjection
 from bigfleet.provider.fake.latency import Latencies
 from bigfleet.provider.fake.ledger.file import FILE, LedgerFile
@@ -29,7 +29,7 @@ from bigfleet.provider.fake.observing import Observer, Observers
 from bigfleet.provider.fake.readiness import PhoneHome, ReadySets
 from bigfleet.provider.fake.run_phase import RunPhase
 from bigfleet.provider.fake.words import Words
-from bigfleet.provider.kit import KitOptions, MachineRecord, Provider, Timeouts
+from bigfleet.provider.kit import KitOptions, MachineRecord, ProviderProcess, Timeouts
 from bigfleet.provider.kit.process import Loop
 from bigfleet.security import Identity, listen
 from bigfleet.security.renewal import Renewal
@@ -113,7 +113,7 @@ class FakeProvider:
         self.ready = ReadySets(self._observer)
         self.injector = FaultInjector(options.faults, registry, options.seed)
         backend = FakeBackend(self.ready, options.latencies, self.injector, options.seed, self._observer)
-        self.kit = Provider(options.kit(), backend, registry)
+        self.kit = ProviderProcess(options.kit(), backend, registry)
         self.inventory = self.kit.inventory
         self.lifecycle = self.kit.lifecycle
         self.phone_home = PhoneHome(
@@ -144,7 +144,7 @@ class FakeProvider:
         if options.data_dir:  # which is ours alone since the kit has locked it
             self.ledger.open(LedgerFile(options.data_dir / FILE, time.time))
 
-    def seed(self, fleet: Fleet) -> None:
+    def seed(self, fleet: SeededMachines) -> None:
         """Describe the machines of a fleet; those that a former life has left go on as they were."""
         self._shapes.add(fleet.machines)
         self.kit.describe(fleet.machines)

@@ -2,11 +2,11 @@
 
 from bigfleet.provider.kit.backend import Backend, Deleter, ReadinessChecker
 from bigfleet.provider.kit.errors import Refused, TransitionFailed
-from bigfleet.provider.kit.inventory import Inventory
+from bigfleet.provider.kit.inventory import ProviderInventory
 from bigfleet.provider.kit.journal import StorageError
 from bigfleet.provider.kit.lifecycle import Lifecycle
 from bigfleet.provider.kit.metrics import ProviderMetrics
-from bigfleet.provider.kit.process import KitOptions, Provider, Running
+from bigfleet.provider.kit.process import KitOptions, ProviderProcess, ServingProvider
 from bigfleet.provider.kit.records import MachineRecord, Shape
 from bigfleet.provider.kit.service import CapacityProvider
 from bigfleet.provider.kit.state import State
@@ -16,16 +16,16 @@ __all__ = [
     "Backend",
     "CapacityProvider",
     "Deleter",
-    "Inventory",
     "Kind",
     "KitOptions",
     "Lifecycle",
     "MachineRecord",
-    "Provider",
+    "ProviderInventory",
     "ProviderMetrics",
+    "ProviderProcess",
     "ReadinessChecker",
     "Refused",
-    "Running",
+    "ServingProvider",
     "Shape",
     "State",
     "StorageError",

@@ -1,6 +1,6 @@
 """What a provider can answer instead of an ack, and what a backend can raise (docs/reference/wire.md#order-of-checks).
 
-ProviderError           an answer with a gRPC code
+KitError      an answer with a gRPC code
 ├── InvalidArgument     INVALID_ARGUMENT
 ├── Fenced              FAILED_PRECONDITION: this code means fencing and nothing else
 ├── UnknownMachine      NOT_FOUND
@@ -18,42 +18,42 @@ import grpc
 from bigfleet.errors import BigFleetError
 
 
-class ProviderError(BigFleetError):
+class KitError(BigFleetError):
     """An RPC's answer when it is not a success; the machine's state is untouched."""
 
     code: ClassVar[grpc.StatusCode]
 
 
-class InvalidArgument(ProviderError):
+class InvalidArgument(KitError):
     code = grpc.StatusCode.INVALID_ARGUMENT
 
 
-class Fenced(ProviderError):
+class Fenced(KitError):
     """The caller's token is not newer than the last one seen for this shard and machine."""
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
-class UnknownMachine(ProviderError):
+class UnknownMachine(KitError):
     code = grpc.StatusCode.NOT_FOUND
 
     def __init__(self, machine_id: str) -> None:
         super().__init__(f"no machine {machine_id!r}")
 
 
-class IllegalTransition(ProviderError):
+class IllegalTransition(KitError):
     code = grpc.StatusCode.INTERNAL
 
 
-class Unsupported(ProviderError):
+class Unsupported(KitError):
     code = grpc.StatusCode.UNIMPLEMENTED
 
 
-class Refused(ProviderError):
+class Refused(KitError):
     code = grpc.StatusCode.UNAVAILABLE
 
 
-class Unstored(ProviderError):
+class Unstored(KitError):
     code = grpc.StatusCode.UNAVAILABLE
 
 

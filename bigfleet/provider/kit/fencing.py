@@ -4,23 +4,11 @@ See docs/reference/wire.md#fencing.
 """
 
 from collections.abc import Container, Iterator
-from typing import NamedTuple
 
 from bigfleet.provider.kit.entries import Mark
 from bigfleet.provider.kit.errors import Fenced
-from bigfleet.provider.kit.store import Store
-
-
-class Token(NamedTuple):
-    """What a shard stamps on each mutating call."""
-
-    shard_id: str = ""
-    epoch: int = 0
-    sequence: int = 0
-
-
-UNFENCED = Token()
-
+from bigfleet.provider.kit.store import RecordStore
+from bigfleet.rpc.fencing import UNFENCED, FencingToken
 
 # Marks for machine ids that the provider does not know: kept, but no more than this many.
 _MOST_STRANGERS = 10_000
@@ -29,13 +17,13 @@ _MOST_STRANGERS = 10_000
 class Fences:
     """The newest (epoch, sequence) seen per shard and machine."""
 
-    def __init__(self, store: Store, known: Container[str] = ()) -> None:
+    def __init__(self, store: RecordStore, known: Container[str] = ()) -> None:
         self._store = store
         self._known = known
         self._marks: dict[tuple[str, str], tuple[int, int]] = {}
         self._strangers: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def admit(self, token: Token, machine_id: str) -> None:
+    def admit(self, token: FencingToken, machine_id: str) -> None:
         """Take note of a token that is strictly newer than the last; raise Fenced for any other.
 
         The empty token bypasses fencing. The mark advances even if the call fails later on.

@@ -9,7 +9,7 @@ from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.provider.kit.entries import Lives, MachineEntry, Removed, ShapeEntry
 from bigfleet.provider.kit.errors import InvalidArgument, UnknownMachine
 from bigfleet.provider.kit.records import MachineRecord, Shape
-from bigfleet.provider.kit.store import Store
+from bigfleet.provider.kit.store import RecordStore
 from bigfleet.provider.kit.transitions import Kind
 
 _LONGEST_CURSOR = 24
@@ -23,7 +23,7 @@ InventoryEntry = Lives | ShapeEntry | MachineEntry | Removed
 
 
 @dataclass(frozen=True)
-class Page:
+class ListAnswer:
     """One answer of List: a consistent snapshot, oldest change first."""
 
     records: list[MachineRecord]
@@ -35,7 +35,7 @@ class Page:
     """The page was cut; the rest follows its revision."""
 
 
-class Inventory:
+class ProviderInventory:
     """Records by id, by state and by the order of their last change.
 
     The revision is a decimal counter, opaque to callers. Every life of the provider starts its own stretch of it at
@@ -44,7 +44,7 @@ class Inventory:
     which is no more, lies between two stretches and is answered by a full list, never by a delta that skips changes.
     """
 
-    def __init__(self, store: Store, wall_clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, store: RecordStore, wall_clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._store = store
         self._wall_clock_ns = wall_clock_ns
         self._records: dict[str, MachineRecord] = {}
@@ -114,7 +114,7 @@ class Inventory:
         states: Collection[MachineState] = (),
         limit: int = 0,
         owned: Callable[[MachineRecord], bool] | None = None,
-    ) -> Page:
+    ) -> ListAnswer:
         """What changed after the cursor `since`, or everything when it is empty or not one of ours.
 
         Only machines now in `states` (all, when empty) and `owned` by the caller, and at most `limit` of them (no
@@ -140,7 +140,7 @@ class Inventory:
                     removed = [gone for gone in removed if self._log[gone] < revision]
                     break
                 records.append(record)
-        return Page(records, removed, b"%d" % revision, restarted=cursor is None and since != b"", more=more)
+        return ListAnswer(records, removed, b"%d" % revision, restarted=cursor is None and since != b"", more=more)
 
     # --- on disk ------------------------------------------------------------------------------------------------
 

@@ -14,11 +14,11 @@ from bigfleet.core.machines import TRANSITIONAL, CapacityType, MachineState
 from bigfleet.provider.kit.backend import Backend, Deleter, ReadinessChecker
 from bigfleet.provider.kit.entries import Flight
 from bigfleet.provider.kit.errors import IllegalTransition, InvalidArgument, TransitionFailed, Unsupported
-from bigfleet.provider.kit.fencing import Token
 from bigfleet.provider.kit.metrics import ProviderMetrics
 from bigfleet.provider.kit.records import MachineRecord
 from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.transitions import EDGES, RECOVERY, Kind, Timeouts
+from bigfleet.rpc.fencing import FencingToken
 
 # Does a transition's work and returns what changes in the record besides its state.
 Work = Callable[[], Awaitable[dict[str, Any]]]
@@ -32,7 +32,7 @@ class Mutation:
 
     kind: Kind
     machine_id: str
-    token: Token
+    token: FencingToken
     cluster: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     bootstrap_blob: bytes = b""

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from bigfleet.core.machines import MachineState
 from bigfleet.process.daemon import exponential_buckets
-from bigfleet.provider.kit.inventory import Inventory
+from bigfleet.provider.kit.inventory import ProviderInventory
 from bigfleet.provider.kit.transitions import Kind
 
 RPCS = ("Create", "Configure", "Drain", "Delete", "Get", "List")
@@ -20,7 +20,7 @@ _RPC_BUCKETS = exponential_buckets(0.0005, 2, 15)
 class ProviderMetrics:
     """The kit's own metrics; a provider adds its own to the same registry."""
 
-    def __init__(self, registry: CollectorRegistry, inventory: Inventory) -> None:
+    def __init__(self, registry: CollectorRegistry, inventory: ProviderInventory) -> None:
         machines = Gauge("bigfleet_provider_machines", "Machines by state.", ["state"], registry=registry)
         for state in MachineState:
             if state is not MachineState.UNSPECIFIED:
@@ -81,5 +81,5 @@ class ProviderMetrics:
         self._failures.labels(kind).inc()
 
 
-def _size(inventory: Inventory, state: MachineState) -> Callable[[], float]:
+def _size(inventory: ProviderInventory, state: MachineState) -> Callable[[], float]:
     return lambda: len(inventory.ids(state))

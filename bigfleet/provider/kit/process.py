@@ -67,14 +67,14 @@ class KitOptions:
 
 
 @dataclass(frozen=True)
-class Running:
+class ServingProvider:
     """A provider at work; the ports are the real ones when 0 was asked for."""
 
     port: int
     metrics_port: int
 
 
-class Provider:
+class ProviderProcess:
     """The parts of one provider. What a former life left on disk is there from the start."""
 
     def __init__(self, options: KitOptions, backend: Backend, registry: CollectorRegistry) -> None:
@@ -104,7 +104,7 @@ class Provider:
         held: Callable[[list[MachineRecord]], None] = lambda _: None,
         loops: Iterable[Loop] = (),
         interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
-    ) -> AsyncIterator[Running]:
+    ) -> AsyncIterator[ServingProvider]:
         """Serve inside the block: the six RPCs and `services`, with `loops` beside them.
 
         `interceptors` see every call whose request could be read.
@@ -126,7 +126,7 @@ class Provider:
         held: Callable[[list[MachineRecord]], None],
         loops: Iterable[Loop],
         interceptors: Sequence[grpc.aio.ServerInterceptor],
-    ) -> Running:
+    ) -> ServingProvider:
         options = self._options
         group = await stack.enter_async_context(asyncio.TaskGroup())
         if self._disk:
@@ -158,7 +158,7 @@ class Provider:
             machines=len(self.inventory),
             configured=len(self.inventory.ids(MachineState.CONFIGURED)),
         )
-        return Running(port, daemon.port_of(metrics))
+        return ServingProvider(port, daemon.port_of(metrics))
 
 
 @contextmanager

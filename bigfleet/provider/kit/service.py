@@ -11,12 +11,12 @@ from bigfleet.api.v1alpha1 import provider_pb2 as pb
 from bigfleet.api.v1alpha1 import provider_pb2_grpc
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.kit.domains import ShardDomains
-from bigfleet.provider.kit.errors import InvalidArgument, ProviderError
-from bigfleet.provider.kit.fencing import Token
+from bigfleet.provider.kit.errors import InvalidArgument, KitError
 from bigfleet.provider.kit.lifecycle import Lifecycle, Mutation
 from bigfleet.provider.kit.metrics import ProviderMetrics
 from bigfleet.provider.kit.state import State
 from bigfleet.provider.kit.transitions import Kind
+from bigfleet.rpc.fencing import FencingToken
 from bigfleet.security import require
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -113,7 +113,7 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
 
         try:
             result = await answer()
-        except ProviderError as error:
+        except KitError as error:
             count(error.code.name)
             await context.abort(error.code, str(error))
         except grpc.aio.AbortError:
@@ -129,8 +129,8 @@ class CapacityProvider(provider_pb2_grpc.CapacityProviderServicer):
         return result
 
 
-def _token(request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest) -> Token:
-    return Token(request.shard_id, request.shard_epoch, request.sequence_number)
+def _token(request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest) -> FencingToken:
+    return FencingToken(request.shard_id, request.shard_epoch, request.sequence_number)
 
 
 def _states(numbers: Any) -> frozenset[MachineState]:

@@ -8,16 +8,16 @@ from itertools import chain
 from bigfleet.core.machines import TRANSITIONAL
 from bigfleet.provider.kit.entries import Entry, Flight, Lives, MachineEntry, Mark, Operation, Removed, ShapeEntry
 from bigfleet.provider.kit.fencing import Fences
-from bigfleet.provider.kit.inventory import Inventory, shape_of
+from bigfleet.provider.kit.inventory import ProviderInventory, shape_of
 from bigfleet.provider.kit.records import MachineRecord, Shape
-from bigfleet.provider.kit.store import Forgetful, Store
+from bigfleet.provider.kit.store import Forgetful, RecordStore
 from bigfleet.provider.kit.transitions import Kind
 
 
 class Operations:
     """The id of the last operation of each kind on each machine; ids are never used twice."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RecordStore) -> None:
         self._store = store
         self._numbers: dict[tuple[str, str], int] = {}
         self._last = 0
@@ -45,7 +45,7 @@ class Operations:
 class Flights:
     """The accepted calls whose machines are still on their way."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RecordStore) -> None:
         self._store = store
         self._flights: dict[str, Flight] = {}
 
@@ -72,12 +72,12 @@ class State:
 
     def __init__(
         self,
-        store: Store | None = None,
+        store: RecordStore | None = None,
         recovered: Iterable[Entry] = (),
         wall_clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.store: Store = store or Forgetful()
-        self.inventory = Inventory(self.store, wall_clock_ns)
+        self.store: RecordStore = store or Forgetful()
+        self.inventory = ProviderInventory(self.store, wall_clock_ns)
         self.fences = Fences(self.store, self.inventory)
         self.operations = Operations(self.store)
         self.flights = Flights(self.store)

@@ -22,7 +22,7 @@ _SMALL_BYTES = 16 * 1024 * 1024
 log = structlog.get_logger(__name__)
 
 
-class Store(Protocol):
+class RecordStore(Protocol):
     """Takes entries at once and knows when they are safe."""
 
     def stage(self, entry: Entry) -> None:

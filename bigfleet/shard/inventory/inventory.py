@@ -31,7 +31,7 @@ Kind = tuple[MachineState, CapacityType, str]
 Observer = Callable[[Machine | None, Machine | None], None]
 
 
-class IllegalTransition(BigFleetError):
+class IllegalMove(BigFleetError):
     """A move that the state machine does not have."""
 
 
@@ -70,7 +70,7 @@ class Inventory:
         """The shard's own move along a legal edge; the observer is not told."""
         machine = self.machines[machine_id]
         if state not in LEGAL_EDGES[machine.state]:
-            raise IllegalTransition(f"{machine_id}: {machine.state.label} → {state.label}")
+            raise IllegalMove(f"{machine_id}: {machine.state.label} → {state.label}")
         moved = replace(machine, state=state, cluster=cluster, assignment=assignment)
         self._put(machine, moved)
         return moved

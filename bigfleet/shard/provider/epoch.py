@@ -5,10 +5,10 @@ See docs/reference/engine.md#epochs.
 
 import itertools
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from bigfleet.errors import BigFleetError
+from bigfleet.rpc.fencing import FencingToken
 
 _FILE = "epoch"
 
@@ -19,15 +19,6 @@ class CorruptEpoch(BigFleetError):
     exit_code = 2
 
 
-@dataclass(frozen=True)
-class Token:
-    """What the shard stamps on one attempt of a mutating call."""
-
-    shard_id: str
-    epoch: int
-    sequence: int
-
-
 class Fence:
     """Mints tokens that are strictly newer than every earlier one of this shard."""
 
@@ -36,8 +27,8 @@ class Fence:
         self.epoch = epoch
         self._sequence = itertools.count(1)
 
-    def next(self) -> Token:
-        return Token(self.shard_id, self.epoch, next(self._sequence))
+    def next(self) -> FencingToken:
+        return FencingToken(self.shard_id, self.epoch, next(self._sequence))
 
 
 def next_epoch(data_dir: Path, now: float) -> int:

@@ -19,7 +19,7 @@ from bigfleet.core.requirements import Requirement
 from bigfleet.engine import Action, ActionKind
 from bigfleet.shard.convert import BadMachine, binding_of, machine_from_wire, metadata_from_assignment
 from bigfleet.shard.inventory.inventory import Inventory, Rejected
-from bigfleet.shard.metrics import Outcome, ShardMetrics
+from bigfleet.shard.metrics import ActionOutcome, ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
@@ -146,12 +146,12 @@ class Executor:
         attempt.task.add_done_callback(self._tasks.discard)
         return Disposal.STARTED
 
-    def _refusal(self, action: Action) -> Outcome | None:
+    def _refusal(self, action: Action) -> ActionOutcome | None:
         if action.kind in (ActionKind.BOOTSTRAP, ActionKind.PROVISION) and action.profile is None:
-            return Outcome.MISSING_PROFILE
+            return ActionOutcome.MISSING_PROFILE
         # Without its operator there is no blob: the machine need not even start.
         if action.kind is ActionKind.BOOTSTRAP and not self._operators.connected(action.cluster):
-            return Outcome.NO_SESSION
+            return ActionOutcome.NO_SESSION
         return None
 
     def busy(self, machine_id: str) -> bool:
@@ -164,7 +164,7 @@ class Executor:
         attempt = self._attempts.get(machine_id)
         if attempt and attempt.emptying and attempt.task and state is not attempt.before.state:
             attempt.task.cancel()
-            self._finish(attempt, Outcome.STALE_STATE)
+            self._finish(attempt, ActionOutcome.STALE_STATE)
 
     def observed(self, before: Machine | None, after: Machine | None) -> None:
         """The provider's word on a machine: it may end an attempt."""
@@ -180,7 +180,7 @@ class Executor:
         overdue = self._monotonic() - _ATTEMPT_TIMEOUT_SECONDS
         for attempt in [a for a in self._attempts.values() if a.acknowledged and a.started < overdue]:
             log.error("action overdue", kind=attempt.action.kind, machine=attempt.action.machine_id)
-            self._finish(attempt, Outcome.CTX_CANCELED)
+            self._finish(attempt, ActionOutcome.CTX_CANCELED)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -193,16 +193,16 @@ class Executor:
         try:
             answer = await self._perform(attempt)
         except NoSession:
-            self._release(attempt, Outcome.NO_SESSION, "the operator left and did not come back")
+            self._release(attempt, ActionOutcome.NO_SESSION, "the operator left and did not come back")
         except TimeoutError:
-            self._release(attempt, Outcome.CTX_CANCELED, "the operator sent no bootstrap blob in time")
+            self._release(attempt, ActionOutcome.CTX_CANCELED, "the operator sent no bootstrap blob in time")
         except BlobRefused as error:
-            self._release(attempt, Outcome.BLOB_ERROR, str(error))
+            self._release(attempt, ActionOutcome.BLOB_ERROR, str(error))
         except ProviderError as error:
             self._refused(attempt, error)
         except Exception as error:
             log.exception("action broke", kind=attempt.action.kind, machine=attempt.action.machine_id)
-            self._release(attempt, Outcome.OTHER, repr(error))
+            self._release(attempt, ActionOutcome.OTHER, repr(error))
         else:
             self._accepted(attempt, answer)
 
@@ -296,18 +296,18 @@ class Executor:
             log.error("fenced: another shard runs with our id", machine=action.machine_id, error=str(error))
             self._restore(attempt)
             self._holds.bar(action.kind, action.machine_id)
-            self._finish(attempt, Outcome.FENCED)
+            self._finish(attempt, ActionOutcome.FENCED)
         elif error.terminal and action.kind is ActionKind.DELETE:
             self._undeletable.add(action.machine_id)
             self._restore(attempt)
-            self._finish(attempt, Outcome.PROVIDER_ERROR)
+            self._finish(attempt, ActionOutcome.PROVIDER_ERROR)
         else:
             # The call may have arrived all the same: ask where the machine stands. Even a call that will always be
             # refused, as for a cluster's impossible blob, says nothing of the machine: Failed is the provider's word.
             self._inventory.doubtful.add(action.machine_id)
-            self._release(attempt, Outcome.PROVIDER_ERROR, str(error))
+            self._release(attempt, ActionOutcome.PROVIDER_ERROR, str(error))
 
-    def _release(self, attempt: _Attempt, outcome: Outcome, reason: str) -> None:
+    def _release(self, attempt: _Attempt, outcome: ActionOutcome, reason: str) -> None:
         """Back to the last stable state, to be tried again after a while."""
         action = attempt.action
         log.warning("action released", kind=action.kind, machine=action.machine_id, outcome=outcome, reason=reason)
@@ -319,13 +319,13 @@ class Executor:
         self._inventory.restore(attempt.before, attempt.idle_since)
         self._notices.tell(attempt.before)
 
-    def _finish(self, attempt: _Attempt, outcome: Outcome) -> None:
+    def _finish(self, attempt: _Attempt, outcome: ActionOutcome) -> None:
         action = attempt.action
         del self._attempts[action.machine_id]
         self._count(action, attempt.cycle, outcome)
-        if outcome in (Outcome.RACED_TO_IDLE, Outcome.TRANSITION_ERROR):
+        if outcome in (ActionOutcome.RACED_TO_IDLE, ActionOutcome.TRANSITION_ERROR):
             self._holds.refuse(action.kind, attempt.in_flight)
-        if outcome is not Outcome.SUCCESS:
+        if outcome is not ActionOutcome.SUCCESS:
             return
         self._holds.forget(action.machine_id)
         seconds = self._monotonic() - attempt.started
@@ -345,7 +345,7 @@ class Executor:
         if since is not None:
             self._metrics.provisioning_latency.observe(max(0.0, self._clock() - since))
 
-    def _count(self, action: Action, cycle: int, outcome: Outcome) -> None:
+    def _count(self, action: Action, cycle: int, outcome: ActionOutcome) -> None:
         self._metrics.outcomes.labels(action.kind, outcome).inc()
         self._audit.record(cycle, action, outcome)
 
@@ -354,15 +354,15 @@ class Executor:
         log.error("machine rejected", error=str(error))
 
 
-def _outcome(attempt: _Attempt, after: Machine | None) -> Outcome | None:
+def _outcome(attempt: _Attempt, after: Machine | None) -> ActionOutcome | None:
     """How the provider's word ends an attempt; None while the machine is still on its way."""
     _, through, target = _COURSE[attempt.action.kind]
     if after is None or after.state is MachineState.FAILED:
-        return Outcome.PROVIDER_ERROR
+        return ActionOutcome.PROVIDER_ERROR
     if after.state is through:
         return None
     if after.state is target:
-        return Outcome.SUCCESS
+        return ActionOutcome.SUCCESS
     if after.state is attempt.before.state:
-        return Outcome.RACED_TO_IDLE if after.state is MachineState.IDLE else Outcome.TRANSITION_ERROR
-    return Outcome.OTHER
+        return ActionOutcome.RACED_TO_IDLE if after.state is MachineState.IDLE else ActionOutcome.TRANSITION_ERROR
+    return ActionOutcome.OTHER

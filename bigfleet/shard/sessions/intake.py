@@ -14,7 +14,7 @@ from bigfleet.shard.convert import BadRollup, merged, needs_from_wire
 from bigfleet.shard.message_limits import Vocabulary
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.sessions.frames import Rollup
-from bigfleet.shard.sessions.needs import UNCHANGED, NeedsTable, Verdict
+from bigfleet.shard.sessions.needs import UNCHANGED, NeedsTable, RollupVerdict
 
 # If more rows are new they are read in a thread; for fewer the way there costs more than the reading.
 _INLINE_ROWS = 100
@@ -69,7 +69,7 @@ class Intake:
         self._metrics.clusters.rollup_accepted(cluster)
         return True
 
-    async def take(self, cluster: str, rollup: Rollup) -> Verdict | None:
+    async def take(self, cluster: str, rollup: Rollup) -> RollupVerdict | None:
         """What became of it; None if it was rejected. It must have been checked."""
         if self.repeats(cluster, rollup):
             return UNCHANGED
@@ -88,7 +88,7 @@ class Intake:
             log.warning("roll-up held", cluster=cluster, rows=len(rollup.rows), held=verdict.held)
         return verdict
 
-    async def _replace(self, cluster: str, rollup: Rollup) -> Verdict:
+    async def _replace(self, cluster: str, rollup: Rollup) -> RollupVerdict:
         rows, known = rollup.rows, self._accepted.get(cluster, _NOTHING).by_row
         fresh = [number for number, row in enumerate(rows) if row not in known]
         if len(fresh) <= _INLINE_ROWS:

@@ -18,7 +18,7 @@ _CONFIRMATIONS = 3
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RollupVerdict:
     """What became of a roll-up: whether it was taken, whether it said anything new, how often it was held."""
 
     accepted: bool
@@ -39,7 +39,7 @@ class News(NamedTuple):
     rows: frozenset[int] | None
 
 
-UNCHANGED = Verdict(accepted=True, changed=False, held=0)
+UNCHANGED = RollupVerdict(accepted=True, changed=False, held=0)
 
 
 def _key(need: Need) -> tuple[str, str]:
@@ -85,13 +85,13 @@ class NeedsTable:
             cluster, rows = self._unheard.popitem()
             yield News(cluster, self._needs[cluster], rows)
 
-    def replace(self, cluster: str, needs: Sequence[Need], now: float) -> Verdict:
+    def replace(self, cluster: str, needs: Sequence[Need], now: float) -> RollupVerdict:
         """Take a whole roll-up, unless the guard holds it. What is known keeps its arrival."""
         if self._suspicious(cluster, needs):
             held = self._held.get(cluster, 0) + 1
             if held < _CONFIRMATIONS:
                 self._held[cluster] = held
-                return Verdict(accepted=False, changed=False, held=held)
+                return RollupVerdict(accepted=False, changed=False, held=held)
         self._held.pop(cluster, None)
         heard = cluster in self._needs
         before = self.of(cluster)
@@ -107,7 +107,7 @@ class NeedsTable:
             return UNCHANGED
         earlier = self._unheard.get(cluster, frozenset())
         self._unheard[cluster] = earlier.union(changed) if same_rows and earlier is not None else None
-        return Verdict(accepted=True, changed=True, held=0)
+        return RollupVerdict(accepted=True, changed=True, held=0)
 
     def _with_arrivals(self, before: Sequence[Need], needs: Sequence[Need], now: float) -> tuple[Need, ...]:
         after = list(needs)

@@ -9,7 +9,7 @@ from bigfleet.api.v1alpha1 import shard_pb2
 _LIMIT = 10_000
 
 
-class Outbox:
+class OperatorOutbox:
     """What an operator has not read yet; hints go last.
 
     One that does not read is no reason to grow: beyond the limit the oldest hints are dropped, and when none is left

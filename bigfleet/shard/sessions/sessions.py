@@ -27,7 +27,7 @@ from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.sessions.frames import Frame, Rollup
 from bigfleet.shard.sessions.intake import Intake
 from bigfleet.shard.sessions.needs import NeedsTable
-from bigfleet.shard.sessions.outbox import Outbox
+from bigfleet.shard.sessions.outbox import OperatorOutbox
 from bigfleet.shard.sessions.questions import NoSession, Questions
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ class BlobRefused(BigFleetError):
 
 
 class _Session:
-    def __init__(self, cluster: str, outbox: Outbox) -> None:
+    def __init__(self, cluster: str, outbox: OperatorOutbox) -> None:
         self.cluster = cluster
         self.outbox = outbox
         self.replaced = asyncio.Event()
@@ -243,7 +243,7 @@ class Sessions:
             self._remove(older)
             older.replaced.set()
             self._metrics.session_lifecycle.labels("replaced").inc()
-        outbox = Outbox(self._departures.pop(cluster, {}), self._metrics.outbox_dropped.inc)
+        outbox = OperatorOutbox(self._departures.pop(cluster, {}), self._metrics.outbox_dropped.inc)
         session = self._sessions[cluster] = _Session(cluster, outbox)
         self._metrics.session_lifecycle.labels("installed").inc()
         self._metrics.clusters.session_installed(cluster)

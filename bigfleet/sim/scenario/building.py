@@ -10,9 +10,9 @@ from bigfleet.core.requirements import (
     INSTANCE_TYPE_KEY,
     RACK_KEY,
     ZONE_KEY,
-    Operator,
-    Profile,
+    NeedProfile,
     Requirement,
+    RequirementOperator,
     Spread,
     WhenUnsatisfiable,
 )
@@ -25,7 +25,7 @@ from bigfleet.sim.world import faults, workloads
 from bigfleet.sim.world.cluster import Cluster, ClusterModel
 from bigfleet.sim.world.provider import ProviderModel
 from bigfleet.sim.world.shard import ShardModel
-from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.simulation import Simulation, WorldModel
 
 _CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
 _GANG_KEYS = {"rack": RACK_KEY, "zone": ZONE_KEY}
@@ -46,7 +46,7 @@ def build(given: scenario.Scenario, seed: int | None = None) -> Simulation:
     return simulation
 
 
-def _model(given: scenario.Scenario, seed: int) -> Model:
+def _model(given: scenario.Scenario, seed: int) -> WorldModel:
     engine, provider, historic = given.engine, given.provider, given.historic
     acts = not (engine.actuation_paused or engine.dry_run)
     holds = {
@@ -55,7 +55,7 @@ def _model(given: scenario.Scenario, seed: int) -> Model:
         CapacityType.RESERVED: engine.reserved_hold_seconds,
         CapacityType.BARE_METAL: engine.bare_metal_hold_seconds,
     }
-    return Model(
+    return WorldModel(
         seed=seed,
         engine=EngineOptions(
             reclaim_cap_fraction=engine.reclaim_cap_fraction if acts else 0.0,
@@ -138,14 +138,14 @@ def _drawn(random: Random, mix: list[tuple[float, int]]) -> int:
 def _maker(work: scenario.WorkloadSection, priority: int) -> Callable[[str], PodClass]:
     """What the Pods of a controller with a given name ask for: the name is the gang's."""
     requirements = [
-        Requirement(key, Operator.IN, values)
+        Requirement(key, RequirementOperator.IN, values)
         for key, values in ((INSTANCE_TYPE_KEY, work.instance_types), (ZONE_KEY, work.zones))
         if values
-    ] or [Requirement(INSTANCE_TYPE_KEY, Operator.EXISTS)]
+    ] or [Requirement(INSTANCE_TYPE_KEY, RequirementOperator.EXISTS)]
     if work.gang:
-        requirements.append(Requirement(_GANG_KEYS[work.gang], Operator.SAME))
+        requirements.append(Requirement(_GANG_KEYS[work.gang], RequirementOperator.SAME))
     spread = work.spread
-    profile = Profile.canonical(
+    profile = NeedProfile.canonical(
         requirements,
         [Spread(spread.topology_key, spread.max_skew, WhenUnsatisfiable.DO_NOT_SCHEDULE)] if spread else [],
         priority,

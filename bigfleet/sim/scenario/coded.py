@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from bigfleet.core import penalty
 from bigfleet.core.machines import UNASSIGNED, CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY, Operator, Profile, Requirement
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY, NeedProfile, Requirement, RequirementOperator
 from bigfleet.core.vectors import Vector
 from bigfleet.engine import Action, ActionKind, Decisions, EngineOptions
 from bigfleet.shard.convert import assignment_for
-from bigfleet.sim.checks import Check
+from bigfleet.sim.checks import ScenarioCheck
 from bigfleet.sim.scenario.trace import Trace
 from bigfleet.sim.world.shard import ShardModel
-from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.simulation import Simulation, WorldModel
 
 _TYPE, _ZONE, _GPU = "a3-highgpu-8g", "us-east-1a", "nvidia.com/gpu"
 _BATCH, _URGENT = 100_000, 1_000_000
@@ -27,7 +27,7 @@ class Script:
     """A world that is stepped by hand, and its trace."""
 
     def __init__(self, name: str, machines: Sequence[Machine], fail_next: ActionKind | None = None) -> None:
-        model = Model(engine=EngineOptions(reclaim_cap_fraction=0), guard=False, shard=ShardModel(lockstep=True))
+        model = WorldModel(engine=EngineOptions(reclaim_cap_fraction=0), guard=False, shard=ShardModel(lockstep=True))
         self._simulation = Simulation(model, machines, (), seconds=_CYCLE_SECONDS)
         self.shard = self._simulation.shard
         if fail_next:
@@ -36,7 +36,7 @@ class Script:
         self.trace.start(name)
         self.shard.reconcile()
         self.shard.on_cycle = self._note
-        self.checks: list[Check] = []
+        self.checks: list[ScenarioCheck] = []
         self.taken: Sequence[Action] = ()
 
     def rollup(self, cluster: str, *needs: Need) -> None:
@@ -49,7 +49,7 @@ class Script:
         return decisions
 
     def check(self, text: str, seen: object, wanted: object) -> None:
-        self.checks.append(Check(text, seen == wanted, f"{seen}"))
+        self.checks.append(ScenarioCheck(text, seen == wanted, f"{seen}"))
 
     def count(self, state: MachineState, cluster: str = "") -> int:
         return sum(m.state is state and (not cluster or m.cluster == cluster) for m in self.shard.machines.values())
@@ -67,11 +67,11 @@ def _gpus(number: int) -> Vector:
     return {_GPU: number * 1000}
 
 
-def _profile(priority: int, gang: bool = False) -> Profile:
-    requirements = [Requirement(INSTANCE_TYPE_KEY, Operator.IN, (_TYPE,))]
+def _profile(priority: int, gang: bool = False) -> NeedProfile:
+    requirements = [Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (_TYPE,))]
     if gang:
-        requirements.append(Requirement(ZONE_KEY, Operator.SAME))
-    return Profile.canonical(requirements, (), priority, penalty.bucket_of(8192), penalty.PINNED)
+        requirements.append(Requirement(ZONE_KEY, RequirementOperator.SAME))
+    return NeedProfile.canonical(requirements, (), priority, penalty.bucket_of(8192), penalty.PINNED)
 
 
 def _machines(number: int, held_by: str = "", priority: int = _URGENT) -> list[Machine]:

@@ -11,7 +11,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 ActionName = Literal["Bootstrap", "Provision", "Preempt", "Reclaim", "Delete"]
 
 
-class Document(BaseModel):
+class ScenarioDocument(BaseModel):
     """Refuses what it does not know, and never changes."""
 
     model_config = ConfigDict(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from bigfleet.core.quantity import parse_milli
-from bigfleet.sim.scenario.document import ActionName, Document, NonNegative, Positive, Share
+from bigfleet.sim.scenario.document import ActionName, NonNegative, Positive, ScenarioDocument, Share
 from bigfleet.sim.scenario.troubles import EmptyRollupFault, Fault, LoseFault, PartitionFault, StockoutFault, Window
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -27,7 +27,7 @@ def _is_amount(text: str) -> str:
 Quantities = Annotated[dict[str, Annotated[str, AfterValidator(_is_amount)]], Field(min_length=1)]
 
 
-class LatencyModel(Document):
+class LatencyModel(ScenarioDocument):
     """Log-normal seconds; equal median and p99 is a constant."""
 
     median_seconds: NonNegative
@@ -40,7 +40,7 @@ class LatencyModel(Document):
         return self
 
 
-class ProviderSection(Document):
+class ProviderSection(ScenarioDocument):
     """How long things take, and how often they fail by themselves."""
 
     create: LatencyModel = LatencyModel(median_seconds=0.5, p99_seconds=2.0)
@@ -54,7 +54,7 @@ class ProviderSection(Document):
     repair_seconds: NonNegative = 0.0
 
 
-class EngineSection(Document):
+class EngineSection(ScenarioDocument):
     """The shard's knobs; the defaults are the product's."""
 
     cycle_seconds: Positive = 10.0
@@ -74,7 +74,7 @@ class EngineSection(Document):
     dry_run: bool = False
 
 
-class HistoricSection(Document):
+class HistoricSection(ScenarioDocument):
     """Bugs of the past, to be looked at again; all true is today's behaviour."""
 
     controller_managed: bool = True
@@ -82,7 +82,7 @@ class HistoricSection(Document):
     credits_creating: bool = True
 
 
-class MachineSection(Document):
+class MachineSection(ScenarioDocument):
     """`count` machines, dealt out over the zones and their racks."""
 
     name: Name
@@ -110,17 +110,17 @@ class MachineSection(Document):
         return [rack_name(zone, number) for zone in self.zones for number in range(self.racks_per_zone)]
 
 
-class WeightedPriority(Document):
+class WeightedPriority(ScenarioDocument):
     priority: Annotated[int, Field(ge=0, le=2_000_000_000)]
     weight: Positive = 1.0
 
 
-class SpreadSection(Document):
+class SpreadSection(ScenarioDocument):
     topology_key: str = "topology.kubernetes.io/zone"
     max_skew: Annotated[int, Field(ge=1)] = 1
 
 
-class JobsSection(Document):
+class JobsSection(ScenarioDocument):
     """Jobs arrive as a Poisson process, each with so many Pods, and end after a random life."""
 
     per_minute: Positive
@@ -134,7 +134,7 @@ class JobsSection(Document):
         return self
 
 
-class RampSection(Document):
+class RampSection(ScenarioDocument):
     """From `replicas` of the workload to `to`, evenly."""
 
     from_seconds: NonNegative
@@ -148,12 +148,12 @@ class RampSection(Document):
         return self
 
 
-class StepSection(Document):
+class StepSection(ScenarioDocument):
     at_seconds: NonNegative
     replicas: Annotated[int, Field(ge=0)]
 
 
-class WorkloadSection(Document):
+class WorkloadSection(ScenarioDocument):
     """One kind of work: `copies` equal controllers of `replicas` Pods each, or a stream of jobs."""
 
     name: Name
@@ -190,7 +190,7 @@ class WorkloadSection(Document):
         return [self.name] if self.copies == 1 else [f"{self.name}-{index}" for index in range(self.copies)]
 
 
-class ClusterSection(Document):
+class ClusterSection(ScenarioDocument):
     """`count` clusters of one shape, called `<name>-<i>`; one alone is called `<name>`."""
 
     name: Name
@@ -210,7 +210,7 @@ class ClusterSection(Document):
         return [self.name] if self.count == 1 else [f"{self.name}-{index}" for index in range(self.count)]
 
 
-class Bound(Document):
+class Bound(ScenarioDocument):
     """How many actions of a kind may or must be taken in a stretch of the run (its whole length if left out)."""
 
     action: ActionName
@@ -230,7 +230,7 @@ class Bound(Document):
         return self
 
 
-class Expectations(Document):
+class Expectations(ScenarioDocument):
     """What must come true. That no machine leaks is always expected."""
 
     # From then on nothing may stand short.
@@ -243,7 +243,7 @@ class Expectations(Document):
     actions: tuple[Bound, ...] = ()
 
 
-class Scenario(Document):
+class Scenario(ScenarioDocument):
     """The whole file."""
 
     name: Name

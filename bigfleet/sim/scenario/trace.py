@@ -7,7 +7,7 @@ from typing import Any
 
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.engine import Action
-from bigfleet.sim.world.shard import Shard, state_counts
+from bigfleet.sim.world.shard import SimulatedShard, state_counts
 
 
 class Trace:
@@ -25,13 +25,13 @@ class Trace:
     def start(self, name: str) -> None:
         self._write("scenario_start", notes=name)
 
-    def end(self, shard: Shard) -> None:
+    def end(self, shard: SimulatedShard) -> None:
         self._write("scenario_end", state=_state(shard))
 
     def rollup(self, cluster: str, rows: int, at: float | None = None) -> None:
         self._write("rollup", at=at, cluster=cluster, notes=f"needs={rows}")
 
-    def cycle(self, actions: Sequence[Action], shard: Shard, at: float | None = None) -> None:
+    def cycle(self, actions: Sequence[Action], shard: SimulatedShard, at: float | None = None) -> None:
         self._write("cycle", at=at, actions=self._actions(actions), state=_state(shard))
 
     def _actions(self, actions: Sequence[Action]) -> Any:
@@ -51,7 +51,7 @@ class Trace:
         self.lines.append(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
 
 
-def _state(shard: Shard) -> dict[str, Any]:
+def _state(shard: SimulatedShard) -> dict[str, Any]:
     state: dict[str, Any] = {"total": len(shard.machines), "by_state": state_counts(shard.states)}
     configured: Counter[str] = Counter(_cluster(machine) for machine in shard.machines.values())
     configured.pop("", None)

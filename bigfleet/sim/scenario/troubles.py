@@ -4,10 +4,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bigfleet.sim.scenario.document import ActionName, Document, NonNegative, Positive, Share
+from bigfleet.sim.scenario.document import ActionName, NonNegative, Positive, ScenarioDocument, Share
 
 
-class Where(Document):
+class Where(ScenarioDocument):
     """Which machines; empty: all."""
 
     instance_types: tuple[str, ...] = ()
@@ -16,7 +16,7 @@ class Where(Document):
     racks: tuple[str, ...] = ()
 
 
-class LoseFault(Document):
+class LoseFault(ScenarioDocument):
     """A fault storm: machines break (or vanish) at once."""
 
     kind: Literal["lose"]
@@ -33,7 +33,7 @@ class LoseFault(Document):
         return self
 
 
-class Window(Document):
+class Window(ScenarioDocument):
     from_seconds: NonNegative
     to_seconds: Positive
 
@@ -72,7 +72,7 @@ class RefuseFault(Window):
     actions: Annotated[tuple[ActionName, ...], Field(min_length=1)] = ("Bootstrap", "Provision")
 
 
-class RestartFault(Document):
+class RestartFault(ScenarioDocument):
     """The shard dies and comes back."""
 
     kind: Literal["restartShard"]
@@ -86,7 +86,7 @@ class PartitionFault(Window):
     cluster: str
 
 
-class EmptyRollupFault(Document):
+class EmptyRollupFault(ScenarioDocument):
     """A cluster says, wrongly and once, that it needs nothing."""
 
     kind: Literal["emptyRollup"]

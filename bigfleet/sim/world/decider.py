@@ -12,7 +12,7 @@ from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions, Fleet
 from bigfleet.engine.kernels import kernels
 from bigfleet.shard.inventory.machines import Disguises, Machines
 from bigfleet.shard.provider.backoff import Backoff
-from bigfleet.shard.sessions.needs import NeedsTable, Verdict
+from bigfleet.shard.sessions.needs import NeedsTable, RollupVerdict
 
 
 class Decider:
@@ -47,7 +47,7 @@ class Decider:
     def remove(self, machine_id: str) -> None:
         self._machines.remove(machine_id)
 
-    def set_needs(self, cluster: str, needs: Sequence[Need]) -> Verdict:
+    def set_needs(self, cluster: str, needs: Sequence[Need]) -> RollupVerdict:
         """Take a roll-up, unless the guard against empty ones holds it."""
         return self._needs.replace(cluster, needs, self._clock())
 

@@ -31,7 +31,7 @@ COURSE = {
 }
 
 
-class Refused(BigFleetError):
+class CallRefused(BigFleetError):
     """The provider does not take the call; it may do so later."""
 
 
@@ -47,7 +47,7 @@ class ProviderModel:
     repair_seconds: float = 0.0
 
 
-class Provider:
+class SimulatedProvider:
     """The truth about all machines. Shards learn of it through `news`."""
 
     def __init__(self, timeline: Timeline, model: ProviderModel, seed: int) -> None:
@@ -86,16 +86,16 @@ class Provider:
     # --- calls --------------------------------------------------------------------------------------------------
 
     def call(self, kind: ActionKind, machine_id: str, cluster: str = "", assignment: Assignment = UNASSIGNED) -> None:
-        """Take an action; raises Refused. Its end is news later, or at once if it takes no time."""
+        """Take an action; raises CallRefused. Its end is news later, or at once if it takes no time."""
         machine = self.machines.get(machine_id)
         if machine is None:
-            raise Refused(f"no machine {machine_id!r}")
+            raise CallRefused(f"no machine {machine_id!r}")
         for rule in self.refusals:
             if reason := rule(kind, machine):
-                raise Refused(reason)
+                raise CallRefused(reason)
         through, target = COURSE[kind]
         if through not in LEGAL_EDGES[machine.state]:
-            raise Refused(f"{machine_id} is {machine.state.label}")
+            raise CallRefused(f"{machine_id} is {machine.state.label}")
         bound = cluster if kind is ActionKind.BOOTSTRAP else machine.cluster
         # A Create carries no metadata: only the shard knows the demand for which the machine is bought.
         told = assignment if kind is ActionKind.BOOTSTRAP else UNASSIGNED

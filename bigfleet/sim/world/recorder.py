@@ -9,8 +9,8 @@ from bigfleet.core.machines import MachineState
 from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.scheduling.placement import used_share
 from bigfleet.sim.world.cluster import Cluster
-from bigfleet.sim.world.provider import Provider
-from bigfleet.sim.world.shard import Shard
+from bigfleet.sim.world.provider import SimulatedProvider
+from bigfleet.sim.world.shard import SimulatedShard
 from bigfleet.sim.world.timeline import Rank, Timeline
 
 # States in which a machine is paid for.
@@ -25,7 +25,7 @@ _PAID = (
 
 
 @dataclass(frozen=True)
-class Sample:
+class FleetSample:
     """One look at the fleet."""
 
     at: float
@@ -57,17 +57,17 @@ class Recorder:
     """Listens to the cycles and samples the rest."""
 
     timeline: Timeline
-    shard: Shard
-    provider: Provider
+    shard: SimulatedShard
+    provider: SimulatedProvider
     clusters: Mapping[str, Cluster]
     sample_seconds: float
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[FleetSample] = field(default_factory=list)
     actions: Counter[ActionKind] = field(default_factory=Counter)
     # Virtual time of each action, by kind.
     times: dict[ActionKind, list[float]] = field(default_factory=lambda: {kind: [] for kind in ActionKind})
     cycles: list[CycleFigures] = field(default_factory=list)
     usd: float = 0.0
-    on_sample: Callable[[Sample], None] = lambda _sample: None
+    on_sample: Callable[[FleetSample], None] = lambda _sample: None
     _price_since: float = 0.0
     _usd_per_hour: float = 0.0
 
@@ -104,7 +104,7 @@ class Recorder:
         self._price_since = now
         paid = (m.price_per_hour for m in self.shard.machines.values() if m.state in _PAID)
         self._usd_per_hour = sum(paid)
-        sample = Sample(
+        sample = FleetSample(
             at=now,
             states={state.label: self.shard.states[state] for state in MachineState if self.shard.states[state]},
             pods=sum(cluster.pods for cluster in self.clusters.values()),

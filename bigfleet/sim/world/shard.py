@@ -12,7 +12,7 @@ from bigfleet.engine import Action, ActionKind, Decisions
 from bigfleet.shard.convert import binding_of
 from bigfleet.shard.inventory.inventory import kept_assignment
 from bigfleet.sim.world.decider import Decider
-from bigfleet.sim.world.provider import COURSE, Provider, Refused
+from bigfleet.sim.world.provider import COURSE, CallRefused, SimulatedProvider
 from bigfleet.sim.world.timeline import Rank, Timeline
 
 # As in bigfleet/shard/cycle.py: how often what is in flight is looked at, and the least time between two cycles.
@@ -54,10 +54,10 @@ class _Attempt:
 CycleListener = Callable[[Decisions, Sequence[Action]], None]
 
 
-class Shard:
+class SimulatedShard:
     """Knows what the provider last told it; the engine decides on that."""
 
-    def __init__(self, timeline: Timeline, provider: Provider, decider: Decider, model: ShardModel) -> None:
+    def __init__(self, timeline: Timeline, provider: SimulatedProvider, decider: Decider, model: ShardModel) -> None:
         self.operators: dict[str, Operator] = {}
         self.machines: dict[str, Machine] = {}
         self.states: Counter[MachineState] = Counter()
@@ -175,7 +175,7 @@ class Shard:
         in_flight = replace(machine, state=through, cluster=cluster, assignment=assignment)
         try:
             self._provider.call(action.kind, machine.id, action.cluster, assignment)
-        except Refused:
+        except CallRefused:
             self.outcomes[action.kind, "refused"] += 1
             self._decider.refused(action.kind, in_flight)
             return False

@@ -8,16 +8,16 @@ from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Machine, MachineSta
 from bigfleet.engine import EngineOptions
 from bigfleet.sim.world.cluster import Cluster, ClusterModel
 from bigfleet.sim.world.decider import Decider
-from bigfleet.sim.world.provider import Provider, ProviderModel
+from bigfleet.sim.world.provider import ProviderModel, SimulatedProvider
 from bigfleet.sim.world.recorder import Recorder
-from bigfleet.sim.world.shard import Shard, ShardModel
+from bigfleet.sim.world.shard import ShardModel, SimulatedShard
 from bigfleet.sim.world.timeline import Rank, Timeline
 
 _SAMPLES = 400
 
 
 @dataclass(frozen=True)
-class Model:
+class WorldModel:
     """Everything about a world but its machines and its demand."""
 
     seed: int = 1
@@ -34,17 +34,17 @@ class Model:
 class Simulation:
     """Build it, add clusters and events, run it."""
 
-    def __init__(self, model: Model, machines: Iterable[Machine], clusters: Iterable[str], seconds: float) -> None:
+    def __init__(self, model: WorldModel, machines: Iterable[Machine], clusters: Iterable[str], seconds: float) -> None:
         self.model = model
         self.seconds = seconds
         self.timeline = Timeline()
-        self.provider = Provider(self.timeline, model.provider, model.seed)
+        self.provider = SimulatedProvider(self.timeline, model.provider, model.seed)
         for machine in machines:
             self.provider.add(machine)
         dimensions = sorted({name for machine in self.provider.machines.values() for name in machine.allocatable})
         self.clusters = {name: Cluster(name, self.timeline, dimensions, model.cluster) for name in clusters}
         self.decider = Decider(model.engine, model.guard, lambda: self.timeline.now)
-        self.shard = Shard(self.timeline, self.provider, self.decider, model.shard)
+        self.shard = SimulatedShard(self.timeline, self.provider, self.decider, model.shard)
         # Machines that each storm hit, by its time: one that hits nothing proves nothing.
         self.struck: dict[float, int] = {}
         # Hears of each roll-up that said something new: (cluster, rows).

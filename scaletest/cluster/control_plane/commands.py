@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scaletest.components import apiserver, controller_manager, etcd, kine, kwok, scheduler
 from scaletest.components.apiserver import ApiserverSettings
-from scaletest.components.component import Component, Site
+from scaletest.components.component import Component, Plane
 from scaletest.components.controller_manager import ControllerManagerSettings
 from scaletest.components.etcd import EtcdSettings
 from scaletest.components.kwok import KwokSettings
@@ -118,21 +118,21 @@ def command(component: Component) -> Command:
     return component.command(tool(component.name))
 
 
-def storage(site: Site, kind: str) -> Component:
+def storage(plane: Plane, kind: str) -> Component:
     """What keeps the cluster's objects: `etcd`, or `kine` if the image has it."""
     if kind == kine.NAME:
-        return kine.build(site)
+        return kine.build(plane)
     # Entries are kept in memory for followers, and there are none.
     settings = EtcdSettings(member_name="kwok", quota_bytes=_ETCD_QUOTA_BYTES, catchup_entries=100)
-    return _frugal(etcd.build(site, settings))
+    return _frugal(etcd.build(plane, settings))
 
 
-def api(site: Site, storage: str, memory_mib: int, extra: tuple[str, ...]) -> Component:
+def api(plane: Plane, storage: str, memory_mib: int, extra: tuple[str, ...]) -> Component:
     settings = ApiserverSettings(
         # A client with a certificate of this cluster may do everything; other clients may do nothing.
         authorization_mode="AlwaysAllow",
         admission_off=_ADMISSION_OFF,
-        storage_socket=kine.socket_of(site) if storage == kine.NAME else None,
+        storage_socket=kine.socket_of(plane) if storage == kine.NAME else None,
         gates_off=_GATES_OFF,
         metrics_off=_METRICS_OFF,
         apis_off=_APIS_OFF,
@@ -141,16 +141,16 @@ def api(site: Site, storage: str, memory_mib: int, extra: tuple[str, ...]) -> Co
         event_ttl=_EVENT_TTL,
         extra_flags=extra,
     )
-    return _frugal(apiserver.build(site, settings), GOMEMLIMIT=f"{memory_mib}MiB")
+    return _frugal(apiserver.build(plane, settings), GOMEMLIMIT=f"{memory_mib}MiB")
 
 
-def kubelets(site: Site, node_lease_seconds: int) -> Component:
-    return _frugal(kwok.build(site, KwokSettings(KWOK_CONFIG, node_lease_seconds)))
+def kubelets(plane: Plane, node_lease_seconds: int) -> Component:
+    return _frugal(kwok.build(plane, KwokSettings(KWOK_CONFIG, node_lease_seconds)))
 
 
-def controllers(site: Site) -> Component:
+def controllers(plane: Plane) -> Component:
     settings = ControllerManagerSettings(_CONTROLLERS, qps=_CONTROLLER_QPS, burst=_CONTROLLER_QPS)
-    return _frugal(controller_manager.build(site, settings))
+    return _frugal(controller_manager.build(plane, settings))
 
 
 def scheduling_settings(config_file: Path, pod_max_backoff_seconds: int = 0) -> SchedulerSettings:
@@ -159,8 +159,8 @@ def scheduling_settings(config_file: Path, pod_max_backoff_seconds: int = 0) -> 
     )
 
 
-def scheduling(site: Site, settings: SchedulerSettings) -> Component:
-    return replace(_frugal(scheduler.build(site, settings)), nice=5)
+def scheduling(plane: Plane, settings: SchedulerSettings) -> Component:
+    return replace(_frugal(scheduler.build(plane, settings)), nice=5)
 
 
 def _frugal(component: Component, **env: str) -> Component:

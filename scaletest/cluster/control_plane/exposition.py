@@ -41,7 +41,7 @@ Totals = dict[tuple[str, ...], float]
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricSample:
     """One line of an exposition."""
 
     name: str
@@ -49,12 +49,12 @@ class Sample:
     value: float
 
 
-def read_samples(text: str, *names: str) -> Iterator[Sample]:
+def read_samples(text: str, *names: str) -> Iterator[MetricSample]:
     """The samples of these names, and of no other, one at a time: an apiserver's would be megabytes together."""
     # One search through the whole text: thousands of lines are of no interest, and need not become strings.
     for line in _lines_of(names).finditer(text):
         name, labels, value = line.groups(default="")
-        yield Sample(name, dict(_LABEL.findall(labels)), float(value))
+        yield MetricSample(name, dict(_LABEL.findall(labels)), float(value))
 
 
 @cache

@@ -5,10 +5,10 @@ from datetime import timedelta
 from bigfleet.process.files import write_file
 from bigfleet.security.certificates import Subject
 from scaletest.components import kwok
-from scaletest.components.component import Site
-from scaletest.components.issuing import Identities, issue
+from scaletest.components.component import Plane
+from scaletest.components.issuing import IssuedIdentities, issue
 
-_IDENTITIES = Identities(
+_IDENTITIES = IssuedIdentities(
     authority="kwok-cluster",
     # Longer than any run; a pod's certificates die with its volume.
     lifetime=timedelta(days=7),
@@ -18,11 +18,11 @@ _IDENTITIES = Identities(
 _STAMP = "made-for"
 
 
-def ensure_pki(site: Site) -> None:
+def ensure_pki(plane: Plane) -> None:
     """Keep the PKI that a former life of this container left; make a new one if there is none for this address."""
-    stamp = site.pki.directory / _STAMP
-    if stamp.exists() and stamp.read_text() == site.address and site.pki.admin_kubeconfig.exists():
+    stamp = plane.pki.directory / _STAMP
+    if stamp.exists() and stamp.read_text() == plane.address and plane.pki.admin_kubeconfig.exists():
         return
     stamp.unlink(missing_ok=True)
-    issue(site, _IDENTITIES)
-    write_file(stamp, site.address.encode(), mode=0o600)
+    issue(plane, _IDENTITIES)
+    write_file(stamp, plane.address.encode(), mode=0o600)

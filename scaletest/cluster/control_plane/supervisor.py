@@ -20,7 +20,7 @@ from scaletest.cluster.control_plane.canary import fly_canary
 from scaletest.cluster.control_plane.reexport import ReExport
 from scaletest.cluster.markers import FILL_MARKER, READY_MARKER
 from scaletest.components import apiserver, kine, scheduler
-from scaletest.components.component import Component, Site
+from scaletest.components.component import Component, Plane
 from scaletest.components.endpoints import Endpoints
 from scaletest.components.pki import Pki
 from scaletest.supervise.allocator import be_frugal
@@ -76,20 +76,20 @@ class ControlPlaneOptions:
             raise ValueError(f"--storage is {self.storage!r}; it can be {' or '.join(commands.STORAGES)}")
 
 
-def prepare_site(options: ControlPlaneOptions) -> Site:
+def prepare_plane(options: ControlPlaneOptions) -> Plane:
     """The cluster's place with its certificates. Call it before there is an event loop."""
     be_frugal()
     options.shared_dir.mkdir(parents=True, exist_ok=True)
     pki = Pki(options.shared_dir / "certs", options.shared_dir / "admin.kubeconfig")
-    site = Site(options.pod_ip, options.shared_dir, pki)
+    plane = Plane(options.pod_ip, options.shared_dir, pki)
 
     def issue() -> None:
         from scaletest.cluster.control_plane.issuing import ensure_pki  # `cryptography` is for this one moment
 
-        ensure_pki(site)
+        ensure_pki(plane)
 
     in_a_copy(issue)
-    return site
+    return plane
 
 
 @dataclass(frozen=True)
@@ -103,42 +103,42 @@ class Parts:
     scheduler: Component
 
 
-def prepare_parts(options: ControlPlaneOptions, site: Site) -> Parts:
+def prepare_parts(options: ControlPlaneOptions, plane: Plane) -> Parts:
     """What is to be started; the scheduler's configuration is in its place."""
     config_file = options.shared_dir / "scheduler.yaml"
     packing = commands.scheduling_settings(config_file, options.scheduler_pod_max_backoff_seconds)
-    write_file(config_file, yaml.safe_dump(scheduler.configuration(site, packing)).encode(), mode=0o600)
+    write_file(config_file, yaml.safe_dump(scheduler.configuration(plane, packing)).encode(), mode=0o600)
     return Parts(
-        commands.storage(site, options.storage),
-        commands.api(site, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag),
-        commands.kubelets(site, options.node_lease_seconds),
-        commands.controllers(site),
-        commands.scheduling(site, packing),
+        commands.storage(plane, options.storage),
+        commands.api(plane, options.storage, options.apiserver_memory_mib, options.apiserver_extra_flag),
+        commands.kubelets(plane, options.node_lease_seconds),
+        commands.controllers(plane),
+        commands.scheduling(plane, packing),
     )
 
 
-async def serve(options: ControlPlaneOptions, site: Site) -> None:
+async def serve(options: ControlPlaneOptions, plane: Plane) -> None:
     """Bring the control plane up, say so, and keep it; ends with ChildDied when any part of it dies."""
     marker = options.shared_dir / READY_MARKER
     marker.unlink(missing_ok=True)  # an earlier start of this container may have left it
     registry = CollectorRegistry()
     async with aiohttp.ClientSession() as http, Children(stop_grace_seconds=_STOP_GRACE_SECONDS) as children:
-        endpoints = Endpoints(site, http, seconds=_ANSWER_SECONDS)
-        parts = prepare_parts(options, site)
+        endpoints = Endpoints(plane, http, seconds=_ANSWER_SECONDS)
+        parts = prepare_parts(options, plane)
         exporter = ReExport(endpoints, children, (parts.scheduler, parts.api, parts.storage))
         registry.register(exporter)
         metrics = await daemon.serve_metrics(
             options.metrics_addr, registry, ready=marker.exists, refresh=exporter.refresh
         )
         try:
-            started = await _bring_up(options, site, parts, endpoints, children)
+            started = await _bring_up(options, plane, parts, endpoints, children)
             filled = options.shared_dir / FILL_MARKER
             resting = options.rest_scheduler and not filled.exists()
             if resting:
                 await children.retire(started)
             give_back()
             marker.touch()
-            log.info("control plane is ready", server=apiserver.url(site))
+            log.info("control plane is ready", server=apiserver.url(plane))
             if resting:
                 await children.during(poll(partial(_is_there, filled)))
                 await children.start(commands.command(parts.scheduler))
@@ -150,18 +150,18 @@ async def serve(options: ControlPlaneOptions, site: Site) -> None:
 
 
 async def _bring_up(
-    options: ControlPlaneOptions, site: Site, parts: Parts, endpoints: Endpoints, children: Children
+    options: ControlPlaneOptions, plane: Plane, parts: Parts, endpoints: Endpoints, children: Children
 ) -> Child:
     """Start everything, in order. Returns kube-scheduler."""
 
     async def healthy(component: Component, seconds: float) -> None:
         probe = partial(endpoints.healthy, component)
         if component.name == kine.NAME:
-            probe = partial(_is_there, kine.socket_of(site))
+            probe = partial(_is_there, kine.socket_of(plane))
         await children.until(probe, f"{component.name} ready", seconds)
 
     if options.storage == kine.NAME:
-        kine.socket_of(site).unlink(missing_ok=True)  # a kine that was killed may have left it
+        kine.socket_of(plane).unlink(missing_ok=True)  # a kine that was killed may have left it
     await children.start(commands.command(parts.storage))
     # At once: an apiserver works for half a second before it needs its storage, and then waits for it.
     await children.start(commands.command(parts.api))
@@ -171,7 +171,7 @@ async def _bring_up(
     await children.start(commands.command(parts.kubelets))
     await children.start(commands.command(parts.controllers))
     started = await children.start(commands.command(parts.scheduler))
-    async with KubeClient(site.pki.admin(), user_agent="scaletest-control-plane") as client:
+    async with KubeClient(plane.pki.admin(), user_agent="scaletest-control-plane") as client:
         await children.within(_CRDS_SECONDS, "CRDs established", apply_crds(client))
         for component in (parts.kubelets, parts.controllers, parts.scheduler):
             await healthy(component, _CONTROLLERS_SECONDS)

@@ -33,7 +33,7 @@ class LoadEvents:
 
 
 @dataclass(eq=False)
-class Expected:
+class ExpectedPod:
     """A Pod that should come for one that the churn deletes."""
 
     workload: str
@@ -56,19 +56,19 @@ class Successors:
         self._events = events
         self._short_of = short_of
         self._clock = clock
-        self._expected: dict[str, deque[Expected]] = {}
+        self._expected: dict[str, deque[ExpectedPod]] = {}
 
-    def expect(self, workload: str) -> Expected:
+    def expect(self, workload: str) -> ExpectedPod:
         """To be called before the deletion is asked for: a successor may be seen before that has its answer."""
-        expected = Expected(workload)
+        expected = ExpectedPod(workload)
         self._expected.setdefault(workload, deque()).append(expected)
         return expected
 
-    def deleted(self, expected: Expected) -> None:
+    def deleted(self, expected: ExpectedPod) -> None:
         """The successor is due from now on."""
         expected.deleted_at = self._clock()
 
-    def not_deleted(self, expected: Expected) -> None:
+    def not_deleted(self, expected: ExpectedPod) -> None:
         """No Pod was deleted, so no successor is due."""
         queue = self._expected.get(expected.workload, deque())
         if expected in queue:
@@ -90,7 +90,7 @@ class Successors:
             if not self._expected[workload]:
                 del self._expected[workload]
 
-    def _settled(self, one: Expected, long_ago: float) -> bool:
+    def _settled(self, one: ExpectedPod, long_ago: float) -> bool:
         """Whether this successor need not be awaited any longer."""
         if one.deleted_at is None or one.deleted_at >= long_ago:
             return False

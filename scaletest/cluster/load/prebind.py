@@ -31,7 +31,7 @@ _NODES_COMPLETE_SECONDS = 3.0
 Binding = tuple[str, str]
 
 
-class Nodes(Protocol):
+class SeenNodes(Protocol):
     """The nodes as they are now; an Informer is one."""
 
     def __iter__(self) -> Iterator[SeenNode]: ...
@@ -142,7 +142,7 @@ async def pre_bind(
     workloads: Mapping[str, PodClass],
     replicas: Mapping[str, int],
     pods: Callable[[], Iterable[SeenPod]],
-    nodes: Nodes,
+    nodes: SeenNodes,
     bind: Bind,
 ) -> None:
     """Bind until every replica of the workloads that `replicas` names has a node, or no more get one for a while.
@@ -186,7 +186,7 @@ async def pre_bind(
     log.info("first fill is bound", bound=len(bound), left=unbound, seconds=round(loop.time() - began, 1))
 
 
-async def bind_all(bindings: Iterable[Binding], nodes: Nodes, bind: Bind) -> list[Binding]:
+async def bind_all(bindings: Iterable[Binding], nodes: SeenNodes, bind: Bind) -> list[Binding]:
     """Those that came true by this call.
 
     A plan takes a while to carry out. A node that is cordoned or gone by then must not be used: the apiserver would

@@ -5,7 +5,7 @@ from sys import intern
 
 import msgspec
 
-from bigfleet.kube import Metadata, Subset
+from bigfleet.kube import ObjectMeta, Subset
 from scaletest.cluster.load.bind_latency import created_at
 from scaletest.cluster.witness.amounts import Amounts, amounts_of
 from scaletest.cluster.witness.seen import SeenNode, SeenPod, SeenRequest
@@ -27,7 +27,7 @@ class _Phase(msgspec.Struct):
     phase: str = ""
 
 
-class _DrawnPodMetadata(Metadata):
+class _DrawnPodMetadata(ObjectMeta):
     uid: str = ""
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
@@ -67,7 +67,7 @@ class _OwnerReference(msgspec.Struct):
     uid: str
 
 
-class _DrawnRequestMetadata(Metadata):
+class _DrawnRequestMetadata(ObjectMeta):
     uid: str = ""
     deletion_timestamp: str | None = None
     labels: _DrawnLabels = msgspec.field(default_factory=_DrawnLabels)
@@ -120,7 +120,7 @@ def _acknowledged(item: DrawnRequestSubset) -> bool:
     return item.status.phase == "Acknowledged"
 
 
-class _OfferMetadata(Metadata):
+class _OfferMetadata(ObjectMeta):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     deletion_timestamp: str | None = None
 

@@ -30,7 +30,7 @@ from bigfleet.process import daemon
 from scaletest.cluster.nodes.drained_pods import CutOff, leaves
 from scaletest.cluster.nodes.lost_pods import LostPods
 from scaletest.cluster.nodes.metrics import NodeCreatorMetrics
-from scaletest.cluster.nodes.phone_home import PhoneHome
+from scaletest.cluster.nodes.phone_home import PhoneHomeStream
 from scaletest.cluster.nodes.pods_by_node import PodsByNode
 from scaletest.cluster.nodes.trims import (
     BINDING_ANNOTATION,
@@ -172,7 +172,7 @@ class NodeCreator:
         self._mismatched: dict[str, Promise] = {}
         self._metrics.watch(self._strangers, self._outlived, self._kept)
         self._phone = (
-            PhoneHome(
+            PhoneHomeStream(
                 options.cluster_id,
                 options.provider_addr,
                 options.tls_dir,
@@ -191,7 +191,7 @@ class NodeCreator:
         informers = (self._upcoming.run(), self._nodes.run(), self._pods.run())
         await daemon.forever(*informers, self._work(), *([self._phone_home(self._phone)] if self._phone else []))
 
-    async def _phone_home(self, phone: PhoneHome) -> None:
+    async def _phone_home(self, phone: PhoneHomeStream) -> None:
         # Before the Nodes are known, the whole set would seem to be empty, and every machine to be lost.
         await self._nodes.synced.wait()
         # The provider gives the machines that a cluster began with their time from its first word on. A large demand

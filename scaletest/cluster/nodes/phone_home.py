@@ -18,7 +18,7 @@ _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
 log = structlog.get_logger(__name__)
 
 
-class PhoneHome:
+class PhoneHomeStream:
     """The Ready set, and the stream that carries it: whole on connect and every 30 s, changes between.
 
     What the provider says on the same stream goes to `on_words`.

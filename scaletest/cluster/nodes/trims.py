@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bigfleet.kube import Metadata, Subset
+from bigfleet.kube import ObjectMeta, Subset
 
 # On a Node: which of the machine's bindings it belongs to.
 BINDING_ANNOTATION = "bigfleet-scaletest/binding"
@@ -62,7 +62,7 @@ class _MachineAnnotations(msgspec.Struct):
     binding: str = msgspec.field(default="", name=BINDING_ANNOTATION)
 
 
-class _MachineMetadata(Metadata):
+class _MachineMetadata(ObjectMeta):
     annotations: _MachineAnnotations = msgspec.field(default_factory=_MachineAnnotations)
     deletion_timestamp: str | None = None
 
@@ -102,7 +102,7 @@ def trim_node(item: MachineNodeSubset) -> KeptNode:
     )
 
 
-class _PlacedMetadata(Metadata):
+class _PlacedMetadata(ObjectMeta):
     uid: str = ""
     deletion_timestamp: str | None = None
 

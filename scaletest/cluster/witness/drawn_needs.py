@@ -25,7 +25,7 @@ Spread = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
-class NeedProfile:
+class DrawnProfile:
     """All that the Pods of a row have in common; each field is compared."""
 
     requirements: Requirements
@@ -34,7 +34,7 @@ class NeedProfile:
     interruption_penalty: int
     reclamation_penalty: int
 
-    def differences(self, other: "NeedProfile") -> tuple[str, ...]:
+    def differences(self, other: "DrawnProfile") -> tuple[str, ...]:
         """The fields in which they differ."""
         return tuple(one.name for one in fields(self) if getattr(self, one.name) != getattr(other, one.name))
 
@@ -43,7 +43,7 @@ class NeedProfile:
         return any(operator == _SAME for _, operator, _ in self.requirements)
 
     @cached_property
-    def folded(self) -> "NeedProfile":
+    def folded(self) -> "DrawnProfile":
         """What a gang asks for if it fits on one machine (docs/reference/engine.md#folding)."""
         return replace(self, requirements=tuple(one for one in self.requirements if one[1] != _SAME))
 
@@ -56,14 +56,14 @@ class NeedProfile:
         return f"p={self.priority}|{penalties}|reqs={asked}|spr={spread}"
 
 
-PROFILE_FIELDS = tuple(one.name for one in fields(NeedProfile))
+PROFILE_FIELDS = tuple(one.name for one in fields(DrawnProfile))
 
 
 @dataclass(frozen=True)
 class HeldNeed:
     """A row as a shard tells it. Two gangs have different groups; a group means nothing else."""
 
-    profile: NeedProfile
+    profile: DrawnProfile
     group: str
     aggregate: Amounts
     # Of the largest Pod, resource by resource.
@@ -74,13 +74,13 @@ class HeldNeed:
 class ExpectedNeed:
     """A row that there must be while Pods of these workloads live: one gang, or all workloads of one profile."""
 
-    profile: NeedProfile
+    profile: DrawnProfile
     group: str
     # (workload, what each of its Pods asks for).
     members: tuple[tuple[str, Amounts], ...]
 
 
-def profile_of(workload: Workload) -> NeedProfile:
+def profile_of(workload: Workload) -> DrawnProfile:
     archetype = workload.archetype
     asked = [(INSTANCE_TYPE_KEY, _IN, archetype.instance_types), (ZONE_KEY, _IN, archetype.zones)]
     asked += [(key, _IN, (value,)) for key, value in workload.node_labels.items()]
@@ -89,7 +89,7 @@ def profile_of(workload: Workload) -> NeedProfile:
     spread = archetype.spread
     # A mere wish is no part of a need.
     is_bound = spread is not None and spread.is_hard and workload.has_spread
-    return NeedProfile(
+    return DrawnProfile(
         requirements=_sorted(asked),
         spread=((spread.topology_key, spread.max_skew, _DO_NOT_SCHEDULE),) if spread and is_bound else (),
         priority=workload.priority,
@@ -100,7 +100,7 @@ def profile_of(workload: Workload) -> NeedProfile:
 
 def expected_needs(workloads: Mapping[str, Workload]) -> list[ExpectedNeed]:
     """The rows that all workloads of a course would lead to."""
-    members: dict[tuple[NeedProfile, str], list[tuple[str, Amounts]]] = {}
+    members: dict[tuple[DrawnProfile, str], list[tuple[str, Amounts]]] = {}
     for name, workload in workloads.items():
         row = members.setdefault((profile_of(workload), workload.group), [])
         row.append((name, amounts_of(workload.size.resources)))
@@ -109,7 +109,7 @@ def expected_needs(workloads: Mapping[str, Workload]) -> list[ExpectedNeed]:
 
 def held_need(message: CapacityNeed) -> HeldNeed:
     """Raises ValueError for what is no quantity."""
-    profile = NeedProfile(
+    profile = DrawnProfile(
         requirements=_sorted((one.key, int(one.operator), one.values) for one in message.requirements),
         spread=tuple(sorted((one.topology_key, one.max_skew, int(one.when_unsatisfiable)) for one in message.spread)),
         priority=message.priority,

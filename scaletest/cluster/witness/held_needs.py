@@ -10,9 +10,9 @@ import structlog
 from scaletest.cluster.witness.amounts import Amounts
 from scaletest.cluster.witness.drawn_needs import (
     PROFILE_FIELDS,
+    DrawnProfile,
     ExpectedNeed,
     HeldNeed,
-    NeedProfile,
     checksum,
     expected_needs,
 )
@@ -47,7 +47,7 @@ class Finding:
     """A field that is wrong in one row; or a row that is missing, or that no workload asks for."""
 
     field: str
-    profile: NeedProfile
+    profile: DrawnProfile
     group: str
 
 
@@ -129,10 +129,10 @@ class _Match:
 
     def __init__(self, expected: Iterable[Bounds]) -> None:
         self.plain: list[tuple[Bounds, HeldNeed]] = []
-        self._plain: dict[NeedProfile, Bounds] = {}
+        self._plain: dict[DrawnProfile, Bounds] = {}
         # By profile, and for gangs that fit on one machine by that of the machine; and by what they ask for now.
-        self._gangs: dict[NeedProfile, list[Bounds]] = {}
-        self._gangs_now: dict[tuple[NeedProfile, Fixed], list[Bounds]] = {}
+        self._gangs: dict[DrawnProfile, list[Bounds]] = {}
+        self._gangs_now: dict[tuple[DrawnProfile, Fixed], list[Bounds]] = {}
         self._taken: set[Bounds] = set()
         self._searches = 0
         for bounds in expected:

@@ -13,7 +13,7 @@ from scaletest.host.kubelet import policy
 from scaletest.host.kubelet.network.names import presence
 from scaletest.host.kubelet.network.services import ServiceProxy
 from scaletest.host.kubelet.node import Node
-from scaletest.host.kubelet.pod.pods import Pod
+from scaletest.host.kubelet.pod.pods import KubeletPod
 from scaletest.host.kubelet.process.isolation import Isolation
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.kubelet.streams.server import KubeletServer
@@ -30,8 +30,8 @@ class Kubelet:
 
     def __init__(self, runtime: Runtime, pki: Pki) -> None:
         self._runtime = runtime
-        self._pods: dict[str, Pod] = {}
-        self._newest: dict[str, Pod] = {}
+        self._pods: dict[str, KubeletPod] = {}
+        self._newest: dict[str, KubeletPod] = {}
         self._refused: Counter[str] = Counter()
         self._server = KubeletServer(runtime, pki, self._newest.get)
         self._claims = Claims(runtime.client, runtime.events, runtime.directory)
@@ -101,13 +101,13 @@ class Kubelet:
         if (old and presence(old)) != (new and presence(new)):
             self._runtime.names.changed.set()
 
-    def _adopt(self, new: Object) -> Pod:
+    def _adopt(self, new: Object) -> KubeletPod:
         key = key_of(new)
         address = new.get("status", {}).get("podIP")
         if address:
             self._runtime.addresses.learn(key, address)
         refusals = policy.refusals(new)
-        pod = Pod(
+        pod = KubeletPod(
             self._runtime,
             new,
             predecessor=self._newest.get(key),
@@ -119,7 +119,7 @@ class Kubelet:
         self._pods[pod.uid] = self._newest[key] = pod
         return pod
 
-    def _forget(self, pod: Pod) -> None:
+    def _forget(self, pod: KubeletPod) -> None:
         """Drop a pod once it has ended and its object is gone: until then, finalizers may bring more news of it."""
         if pod.gone.is_set() and pod.vanished:
             del self._pods[pod.uid]

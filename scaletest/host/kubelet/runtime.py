@@ -10,7 +10,7 @@ from bigfleet.kube import KubeClient
 from scaletest.host.addresses import Network, PodAddresses
 from scaletest.host.kubelet.events import Events
 from scaletest.host.kubelet.logs.logtimes import LogTimes
-from scaletest.host.kubelet.network.names import Names
+from scaletest.host.kubelet.network.names import PodNames
 from scaletest.host.kubelet.process.isolation import Isolation
 from scaletest.supervise.spawner import Spawner
 
@@ -29,7 +29,7 @@ class Runtime:
     client: KubeClient
     http: aiohttp.ClientSession
     addresses: PodAddresses
-    names: Names
+    names: PodNames
     events: Events
     log_times: LogTimes = field(default_factory=LogTimes)
     # Found out by trying when the kubelet starts.

@@ -5,7 +5,7 @@ from typing import Any
 
 from scaletest.judge.gates.figures import RECLAIMS, SHORTFALLS, grown, quantile
 from scaletest.judge.gates.gate import Gate
-from scaletest.judge.gates.measures import Noted, Promql, Reclaims
+from scaletest.judge.gates.measures import Noted, Promql, QuietReclaims
 from scaletest.judge.gates.suspects import CONFIGURERS, SLOW_LIST, SUPPLIERS
 from scaletest.model.documents.profile import Slo
 from scaletest.model.plan import Plan
@@ -185,7 +185,7 @@ def reclaim_gate(plan: Plan) -> Gate:
     return Gate(
         "reclaimActionsDuringSoak",
         "reclaims at steady demand",
-        Reclaims(RECLAIMS),
+        QuietReclaims(RECLAIMS),
         plan.profile.slo.max_reclaim_actions_during_soak,
         unit="machines",
         component="shard",

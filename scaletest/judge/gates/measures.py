@@ -110,7 +110,7 @@ class SecondsOutside:
 
 
 @dataclass(frozen=True)
-class Reclaims:
+class QuietReclaims:
     """Reclaims, counted from the first quiet moment."""
 
     query: str
@@ -143,4 +143,4 @@ class Noted:
         return self.what
 
 
-Measure = Promql | Growth | Share | LongestGap | SecondsOutside | Reclaims | Recovery | Noted
+Measure = Promql | Growth | Share | LongestGap | SecondsOutside | QuietReclaims | Recovery | Noted

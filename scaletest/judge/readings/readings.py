@@ -13,7 +13,7 @@ from scaletest.judge.gates.measures import (
     LongestGap,
     Noted,
     Promql,
-    Reclaims,
+    QuietReclaims,
     Recovery,
     SecondsOutside,
     Share,
@@ -55,7 +55,7 @@ async def _accused(prometheus: Prometheus, gate: Gate, soak: SoakWindow) -> Comp
 async def _read(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:
     stretches = soak.stretches(gate.window)
     match gate.measure:
-        case Reclaims():
+        case QuietReclaims():
             counted_from = soak.start + plan.reclaims_count_after_seconds
             return await read_reclaims(prometheus, counted_from, stretches)
         case Recovery():

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from scaletest.model.counting import counted
 from scaletest.model.documents.base import Document
 from scaletest.model.files.problems import Fault, Path, did_you_mean, either, shown, spelled
-from scaletest.model.files.schema import Shape, literal, shape_of
-from scaletest.model.files.yamldoc import Located, Place
+from scaletest.model.files.schema import SchemaNode, literal, shape_of
+from scaletest.model.files.yamldoc import Located, Position
 
 _RANGE = {
     "greater_than": ("above", "gt"),
@@ -95,7 +95,7 @@ def _without(data: Any, paths: list[Path]) -> Any:
     return data
 
 
-def _findings(error: ValidationError, root: Located, shape: Shape) -> list[_Finding]:
+def _findings(error: ValidationError, root: Located, shape: SchemaNode) -> list[_Finding]:
     """What is still to be told; a value that YAML itself refused was told already, and must not be judged as null."""
     spoiled = list(_spoiled(root, ()))
     found = [one for detail in error.errors(include_url=False) for one in _each(_locate(detail, root, shape))]
@@ -136,7 +136,7 @@ def _mentions(finding: _Finding, paths: list[Path]) -> bool:
     return any(part in words for path in paths for part in path[-1:])
 
 
-def _explain(found: list[_Finding], root: Located, shape: Shape) -> list[Fault]:
+def _explain(found: list[_Finding], root: Located, shape: SchemaNode) -> list[Fault]:
     """Every finding as a fault; the branches of a union become one."""
     faults: list[Fault] = []
     unions: dict[Path, list[_Finding]] = {}
@@ -150,7 +150,7 @@ def _explain(found: list[_Finding], root: Located, shape: Shape) -> list[Fault]:
     return list(dict.fromkeys(faults))
 
 
-def _locate(detail: Any, root: Located, shape: Shape) -> _Finding:
+def _locate(detail: Any, root: Located, shape: SchemaNode) -> _Finding:
     path: Path = ()
     union, branch, of_key = None, "", False
     for part in detail["loc"]:
@@ -164,7 +164,7 @@ def _locate(detail: Any, root: Located, shape: Shape) -> _Finding:
     return _Finding(detail["type"], path, detail.get("ctx", {}), detail["msg"], union, branch, of_key)
 
 
-def _union_faults(path: Path, findings: list[_Finding], root: Located, shape: Shape) -> list[Fault]:
+def _union_faults(path: Path, findings: list[_Finding], root: Located, shape: SchemaNode) -> list[Fault]:
     """The branch whose kind of value was written speaks for all; else one sentence says what is allowed."""
     branches: dict[str, list[_Finding]] = {}
     for finding in findings:
@@ -180,7 +180,7 @@ def _union_faults(path: Path, findings: list[_Finding], root: Located, shape: Sh
     return [Fault(place.line, place.column, path, _kind_words(root.at(path), shape.at(path)))]
 
 
-def _faults(finding: _Finding, root: Located, shape: Shape) -> list[Fault]:
+def _faults(finding: _Finding, root: Located, shape: SchemaNode) -> list[Fault]:
     path, kind = finding.path, finding.kind
     if kind in _BY_VALIDATOR:
         return [_validator_fault(finding, root)]
@@ -217,7 +217,7 @@ def _validator_fault(finding: _Finding, root: Located) -> Fault:
     return Fault(place.line, place.column, path, what)
 
 
-def _named_place(what: str, path: Path, root: Located) -> Place:
+def _named_place(what: str, path: Path, root: Located) -> Position:
     """A message about a whole map is shown at the first field it names, if that field was written."""
     here = root.at(path)
     if here and here.keys:
@@ -237,18 +237,18 @@ def _written_path(name: str, here: Located | None) -> Path | None:
     return path if path and here.at(path) else None
 
 
-def _missing_words(allowed: Shape | None) -> str:
+def _missing_words(allowed: SchemaNode | None) -> str:
     words = allowed.words() if allowed else ""
     return f"missing; wants {words}" if words else "missing"
 
 
-def _too_few_words(here: Located | None, allowed: Shape | None) -> str:
+def _too_few_words(here: Located | None, allowed: SchemaNode | None) -> str:
     wanted = len(allowed.schema.get("prefixItems", [])) if allowed else 0
     got = len(here.parts) if here else 0
     return f"needs {counted(max(wanted, got + 1), 'value')}, got {got}"
 
 
-def _unknown_words(path: Path, shape: Shape) -> str:
+def _unknown_words(path: Path, shape: SchemaNode) -> str:
     name = str(path[-1])
     around = shape.at(path[:-1])
     known = sorted(around.fields()) if around else []
@@ -260,14 +260,14 @@ def _unknown_words(path: Path, shape: Shape) -> str:
     return f"unknown field; known are {', '.join(known)}" if known else "unknown field"
 
 
-def _choice_words(finding: _Finding, here: Located | None, allowed: Shape | None) -> str:
+def _choice_words(finding: _Finding, here: Located | None, allowed: SchemaNode | None) -> str:
     values = [literal(value) for value in allowed.values()] if allowed else []
     wanted = either(values) or str(finding.context.get("expected", "another value"))
     near = did_you_mean(here.data, values) if here and isinstance(here.data, str) else ""
     return f"must be {wanted}{_got(here)}{near}"
 
 
-def _kind_words(here: Located | None, allowed: Shape | None) -> str:
+def _kind_words(here: Located | None, allowed: SchemaNode | None) -> str:
     wanted = (allowed.words() if allowed else "") or "of another kind"
     return f"must be {wanted}{_got(here, wanted)}"
 

@@ -39,23 +39,23 @@ def json_schema(document: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Shape:
+class SchemaNode:
     """One place of a schema."""
 
     schema: dict[str, Any]
     definitions: dict[str, Any]
 
-    def at(self, path: Path) -> "Shape | None":
+    def at(self, path: Path) -> "SchemaNode | None":
         """What may stand at a path; nothing if the schema does not say."""
-        here: Shape | None = self
+        here: SchemaNode | None = self
         for part in path:
             here = here._step(part) if here else None
         return here
 
-    def fields(self) -> dict[str, "Shape"]:
+    def fields(self) -> dict[str, "SchemaNode"]:
         """The known fields of a map."""
         return {
-            name: Shape(schema, self.definitions)
+            name: SchemaNode(schema, self.definitions)
             for choice in self._choices()
             for name, schema in choice.get("properties", {}).items()
         }
@@ -75,7 +75,7 @@ class Shape:
             yield from shape.holders(name, (*around, field))
         for choice in self._choices():
             if isinstance(choice.get("items"), dict):
-                yield from Shape(choice["items"], self.definitions).holders(name, around)
+                yield from SchemaNode(choice["items"], self.definitions).holders(name, around)
 
     def words(self) -> str:
         """`a whole number above 0`, `etcd or kine`, `a number from 0 to 1, or null`."""
@@ -92,7 +92,7 @@ class Shape:
         ranges = {_range(choice) for choice in self._choices() if choice.get("type") in ("integer", "number")}
         return ranges.pop() if len(ranges) == 1 else ""
 
-    def _step(self, part: str | int) -> "Shape | None":
+    def _step(self, part: str | int) -> "SchemaNode | None":
         for choice in self._choices():
             if isinstance(part, int):
                 listed = choice.get("prefixItems", [])
@@ -101,7 +101,7 @@ class Shape:
                 other = next(iter(choice.get("patternProperties", {}).values()), choice.get("additionalProperties"))
                 below = choice.get("properties", {}).get(part, other)
             if isinstance(below, dict):
-                return Shape(below, self.definitions)
+                return SchemaNode(below, self.definitions)
         return None
 
     def _choices(self) -> list[dict[str, Any]]:
@@ -121,10 +121,10 @@ class Shape:
 
 
 @cache
-def shape_of(document: Any) -> Shape:
+def shape_of(document: Any) -> SchemaNode:
     """The shape of a whole document."""
     schema = json_schema(document)
-    return Shape(schema, schema.get("$defs", {}))
+    return SchemaNode(schema, schema.get("$defs", {}))
 
 
 def literal(value: object) -> str:

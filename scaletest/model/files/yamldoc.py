@@ -25,7 +25,7 @@ _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Line and column, from 1."""
 
     line: int
@@ -36,14 +36,14 @@ class Place:
 class Located:
     """One value: its plain data, and where it and its parts were written."""
 
-    place: Place
+    place: Position
     data: Any
     written: str = ""
     """A scalar as its author spelled it."""
     quoted: bool = False
     spoiled: bool = False
     """It already has a fault, so nothing more is to be said about its type."""
-    keys: dict[str, Place] = field(default_factory=dict)
+    keys: dict[str, Position] = field(default_factory=dict)
     parts: "dict[str | int, Located]" = field(default_factory=dict)
 
     def at(self, path: Path) -> "Located | None":
@@ -53,7 +53,7 @@ class Located:
             here = here.parts.get(part) if here else None
         return here
 
-    def place_of(self, path: Path, *, key: bool = False) -> Place:
+    def place_of(self, path: Path, *, key: bool = False) -> Position:
         """Where a value, or the key before it, was written; of what was not written: the nearest around it."""
         here, place = self, self.place
         for part in path:
@@ -169,10 +169,10 @@ class _Builder:
             self._around.pop()
 
     def _map(self, node: yaml.MappingNode, path: Path) -> Located:
-        keys: dict[str, Place] = {}
+        keys: dict[str, Position] = {}
         parts: dict[str | int, Located] = {}
-        own: dict[str, Place] = {}
-        merged: dict[str, tuple[Place, Located]] = {}
+        own: dict[str, Position] = {}
+        merged: dict[str, tuple[Position, Located]] = {}
         for key_node, value_node in node.value:
             place = _place(key_node.start_mark)
             merge = key_node.tag == _TAG + "merge"
@@ -198,10 +198,10 @@ class _Builder:
             _place(node.start_mark), {key: value.data for key, value in parts.items()}, keys=keys, parts=parts
         )
 
-    def _merge(self, node: yaml.Node, path: Path) -> dict[str, tuple[Place, Located]]:
+    def _merge(self, node: yaml.Node, path: Path) -> dict[str, tuple[Position, Located]]:
         """The entries that `<<` brings in; of several maps the first one that has a key wins."""
         maps = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        entries: dict[str, tuple[Place, Located]] = {}
+        entries: dict[str, tuple[Position, Located]] = {}
         for source in maps:
             value = self.build(source, path)
             if not isinstance(source, yaml.MappingNode):
@@ -210,11 +210,11 @@ class _Builder:
                 entries.setdefault(key, (place, value.parts[key]))
         return entries
 
-    def _spoil(self, place: Place, path: Path, what: str) -> Located:
+    def _spoil(self, place: Position, path: Path, what: str) -> Located:
         self._fault(place, path, what)
         return Located(place, None, spoiled=True)
 
-    def _fault(self, place: Place, path: Path, what: str) -> None:
+    def _fault(self, place: Position, path: Path, what: str) -> None:
         self._faults.append(Fault(place.line, place.column, path, what))
 
 
@@ -278,8 +278,8 @@ def _tag_fault(tag: str) -> str:
     return f"the tag {shown(tag.replace(_TAG, '!!'))} is not allowed here: plain values only"
 
 
-def _place(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
 
 
 def _unprintable(text: str, error: yaml.reader.ReaderError) -> Fault:
@@ -294,7 +294,7 @@ def _control_character(char: str) -> str:
 
 def _syntax(error: yaml.MarkedYAMLError) -> Fault:
     mark = error.problem_mark or error.context_mark
-    place = _place(mark) if mark else Place(1, 1)
+    place = _place(mark) if mark else Position(1, 1)
     return Fault(place.line, place.column, (), _syntax_words(error))
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from scaletest.errors import UsageError
 from scaletest.host.ending import end_host
 from scaletest.host.registry import find_hosts, refuse_owned
-from scaletest.run.fleet.leftovers import remove_stage
-from scaletest.run.target.contexts import find_stages
+from scaletest.run.fleet.leftovers import remove_context_run
+from scaletest.run.target.contexts import find_context_runs
 
 
 async def remove_run(name: str, find_helm: Callable[[], Awaitable[Path]]) -> str:
@@ -17,16 +17,16 @@ async def remove_run(name: str, find_helm: Callable[[], Awaitable[Path]]) -> str
         for host in find_hosts()
         if host.record and host.record.run_id and (host.is_up or host.is_left)
     }
-    stages = {stage.record.run_id: stage for stage in find_stages()}
-    run_id = choose_run([*hosts, *stages], name)
+    runs = {run.record.run_id: run for run in find_context_runs()}
+    run_id = choose_run([*hosts, *runs], name)
     if host := hosts.get(run_id):
         refuse_owned(host)
         await end_host(host)
     else:
-        stage = stages[run_id]
-        if owner := stage.record.living_owner:
+        run = runs[run_id]
+        if owner := run.record.living_owner:
             raise UsageError(f"run {run_id} is under way: process {owner.pid}", hint="end that with Ctrl-C")
-        await remove_stage(stage, await find_helm())
+        await remove_context_run(run, await find_helm())
     return run_id
 
 

@@ -1,4 +1,4 @@
-"""Waits until a stage's demand is whole and its Pods are bound, and says how far it is."""
+"""Waits until a fleet's demand is whole and its Pods are bound, and says how far it is."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +33,7 @@ _STILL_SECONDS = 5 * 60.0
 
 @dataclass(frozen=True)
 class Asked:
-    """What a stage's Helm values ask for."""
+    """What a fleet's Helm values ask for."""
 
     clusters: int
     pods_per_cluster: int

@@ -13,12 +13,12 @@ from pathlib import Path
 from scaletest.errors import Leftovers, ScaletestError, UsageError
 from scaletest.host.ending import end_host
 from scaletest.host.owners import Owner
-from scaletest.host.registry import Host, find_hosts, find_orphans, names_of
+from scaletest.host.registry import RegisteredHost, find_hosts, find_orphans, names_of
 from scaletest.model.counting import counted
 from scaletest.model.names import NAMESPACE, RELEASE
 from scaletest.model.plan import TEARDOWN_SECONDS
 from scaletest.run.steps.teardown import remove_release
-from scaletest.run.target.contexts import ContextStage, copy_context, find_stages, stages_dir
+from scaletest.run.target.contexts import ContextRun, contexts_dir, copy_context, find_context_runs
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import KubeApi, RunObjects
 from scaletest.run.target.target import remove_notes
@@ -69,9 +69,9 @@ def local_leftovers(helm: Path) -> Iterator[Leftover]:
     for host in [*find_hosts(), *find_orphans()]:
         if host.is_left or not host.directory.exists():
             yield of_host(host)
-    for stage in find_stages():
-        if stage.record.is_left:
-            yield of_stage(stage, helm)
+    for run in find_context_runs():
+        if run.record.is_left:
+            yield of_context_run(run, helm)
     yield from _broken_notes()
 
 
@@ -82,15 +82,15 @@ def leftovers_of_run(run_id: str, helm: Path) -> Iterator[Leftover]:
             if host.owner:
                 raise UsageError(f"run {run_id} is under way: process {host.owner.pid}", hint="end it with Ctrl-C")
             yield of_host(host)
-    for stage in find_stages():
-        if stage.record.run_id == run_id:
-            if owner := stage.record.living_owner:
+    for run in find_context_runs():
+        if run.record.run_id == run_id:
+            if owner := run.record.living_owner:
                 raise UsageError(f"run {run_id} is under way: process {owner.pid}", hint="end it with Ctrl-C")
-            yield of_stage(stage, helm)
+            yield of_context_run(run, helm)
     yield from (notes for notes in _broken_notes() if notes.name == run_id)
 
 
-def of_host(host: Host) -> Leftover:
+def of_host(host: RegisteredHost) -> Leftover:
     run_id = host.record.run_id if host.record else ""
     parts = [f"host {host.id}"]
     if host.processes:
@@ -100,18 +100,18 @@ def of_host(host: Host) -> Leftover:
     return Leftover(run_id or host.id, ", ".join(parts), partial(end_host, host))
 
 
-def of_stage(stage: ContextStage, helm: Path) -> Leftover:
-    record = stage.record
-    what = f"namespace {record.namespace} on context {record.context}, {stage.directory}"
-    return Leftover(record.run_id, what, partial(remove_stage, stage, helm))
+def of_context_run(run: ContextRun, helm: Path) -> Leftover:
+    record = run.record
+    what = f"namespace {record.namespace} on context {record.context}, {run.directory}"
+    return Leftover(record.run_id, what, partial(remove_context_run, run, helm))
 
 
-async def remove_stage(stage: ContextStage, helm: Path) -> None:
+async def remove_context_run(run: ContextRun, helm: Path) -> None:
     """Remove a run from the cluster that its notes name, then the notes."""
-    record = stage.record
-    if stage.kubeconfig.exists():  # else it was killed before it had reached the cluster
-        await _remove_from_cluster(stage.kubeconfig, record.namespace, record.run_id, stage.directory, helm)
-    remove_notes(stage.directory)
+    record = run.record
+    if run.kubeconfig.exists():  # else it was killed before it had reached the cluster
+        await _remove_from_cluster(run.kubeconfig, record.namespace, record.run_id, run.directory, helm)
+    remove_notes(run.directory)
 
 
 async def cluster_leftovers(kubeconfig: Path, scratch: Path, helm: Path, run_id: str = "") -> list[Leftover]:
@@ -137,9 +137,9 @@ def _of_run(run_id: str, run: RunObjects, kubeconfig: Path, scratch: Path, helm:
     async def remove() -> None:
         for namespace in run.namespaces or [NAMESPACE]:
             await _remove_from_cluster(kubeconfig, namespace, run_id, scratch, helm)
-        for stage in find_stages():
-            if stage.record.run_id == run_id:
-                remove_notes(stage.directory)
+        for noted in find_context_runs():
+            if noted.record.run_id == run_id:
+                remove_notes(noted.directory)
 
     return Leftover(run_id, ", ".join(run.names()), remove)
 
@@ -153,8 +153,8 @@ async def _remove_from_cluster(kubeconfig: Path, namespace: str, run_id: str, sc
 
 def _broken_notes() -> Iterator[Leftover]:
     """Directories that were made and never filled."""
-    known = {stage.directory for stage in find_stages()}
-    for directory in stages_dir().iterdir() if stages_dir().exists() else ():
+    known = {run.directory for run in find_context_runs()}
+    for directory in contexts_dir().iterdir() if contexts_dir().exists() else ():
         if directory not in known and time.time() - directory.stat().st_mtime > _FIRST_STEP_SECONDS:
             yield Leftover(directory.name, str(directory), partial(_remove_directory, directory))
 

@@ -1,4 +1,4 @@
-"""What is up: hosts and stages, their pods, and how to reach them."""
+"""What is up: hosts and fleets, their pods, and how to reach them."""
 
 import asyncio
 import os
@@ -10,18 +10,18 @@ import yaml
 
 from scaletest.errors import ScaletestError, UsageError
 from scaletest.host.owners import Owner
-from scaletest.host.registry import Host, find_hosts
+from scaletest.host.registry import RegisteredHost, find_hosts
 from scaletest.model.names import COORDINATOR_PORT, PROMETHEUS_POD, PROMETHEUS_PORT
-from scaletest.run.target.contexts import ContextStage, find_stages
+from scaletest.run.target.contexts import ContextRun, find_context_runs
 from scaletest.run.target.kube_api import KubeApi, component_of, is_ready
 from scaletest.run.target.target import runner_dir
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A host or a stage, as far as it answers."""
+class FleetStatus:
+    """A fleet, or a bare host, as far as it answers."""
 
-    # Empty: a stage on a kube context.
+    # Empty: a fleet on a kube context.
     host_id: str
     # Empty: a bare host.
     run_id: str
@@ -77,40 +77,40 @@ class Standing:
         return sorted(names, key=lambda name: (len(name), name))
 
 
-async def look_at_all() -> list[Standing]:
+async def look_at_all() -> list[FleetStatus]:
     """Every run that is up, whether it was left so or is under way."""
     hosts = [host for host in find_hosts() if host.is_up and host.record and host.record.run_id]
-    return [*await look_at_hosts(hosts), *await look_at_stages(find_stages())]
+    return [*await look_at_hosts(hosts), *await look_at_context_runs(find_context_runs())]
 
 
-async def look_at_hosts(hosts: list[Host]) -> list[Standing]:
+async def look_at_hosts(hosts: list[RegisteredHost]) -> list[FleetStatus]:
     return list(await asyncio.gather(*(_host(host) for host in hosts)))
 
 
-async def look_at_stages(stages: list[ContextStage]) -> list[Standing]:
-    return list(await asyncio.gather(*(_stage(stage) for stage in stages)))
+async def look_at_context_runs(runs: list[ContextRun]) -> list[FleetStatus]:
+    return list(await asyncio.gather(*(_context_run(run) for run in runs)))
 
 
-def cluster_kubeconfig(host: Host, standing: Standing, ordinal: int) -> Path:
+def cluster_kubeconfig(host: RegisteredHost, status: FleetStatus, ordinal: int) -> Path:
     """The administrator's kubeconfig of a KWOK cluster, which lies in its pod's shared volume."""
     name = f"kwok-cluster-{ordinal}"
-    for pod in standing.pods or []:
+    for pod in status.pods or []:
         if pod.metadata.name == name:
             # Volumes may be links to a memory-backed file system.
             for path in (host.directory / "pods" / str(pod.metadata.uid)).glob("*/*/admin.kubeconfig"):
                 if pod.status.pod_ip in str(yaml.safe_load(path.read_text())["clusters"]):
                     return path
             raise UsageError(f"{name} has no kubeconfig yet", hint="wait until its pod is Ready")
-    raise UsageError(f"there is no {name}", hint=f"there are {', '.join(standing.clusters()) or 'none'}")
+    raise UsageError(f"there is no {name}", hint=f"there are {', '.join(status.clusters()) or 'none'}")
 
 
-async def _host(host: Host) -> Standing:
+async def _host(host: RegisteredHost) -> FleetStatus:
     record = host.record
     if record is None:
         raise RuntimeError("a host without a record is not up")
     identity = runner_dir(host.directory)
     scratch = identity if identity.exists() else host.directory
-    return Standing(
+    return FleetStatus(
         host_id=host.id,
         run_id=record.run_id,
         where=record.address,
@@ -123,18 +123,18 @@ async def _host(host: Host) -> Standing:
     )
 
 
-async def _stage(stage: ContextStage) -> Standing:
-    record = stage.record
-    return Standing(
+async def _context_run(run: ContextRun) -> FleetStatus:
+    record = run.record
+    return FleetStatus(
         host_id="",
         run_id=record.run_id,
         where=record.context,
         since=record.since,
         owner=record.living_owner,
         namespace=record.namespace,
-        kubeconfig=stage.kubeconfig,
-        identity=stage.directory,
-        pods=await _pods(stage.kubeconfig, record.namespace, record.run_id, stage.directory),
+        kubeconfig=run.kubeconfig,
+        identity=run.directory,
+        pods=await _pods(run.kubeconfig, record.namespace, record.run_id, run.directory),
     )
 
 

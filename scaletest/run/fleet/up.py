@@ -12,9 +12,9 @@ from typing import Any
 
 from scaletest.errors import HostError, Interrupted, Leftovers, NotSteady, ScaletestError
 from scaletest.run.fleet.filling import Asked, await_fill, look_from
-from scaletest.run.fleet.stage import Stage, StageOptions
+from scaletest.run.fleet.installed import InstalledFleet, InstallOptions
 from scaletest.run.interrupts import Interrupts
-from scaletest.run.journal import Journal
+from scaletest.run.journal import RunJournal
 from scaletest.run.steps.evidence import keep_logs, write_values
 from scaletest.run.target.helm_errors import merged
 from scaletest.run.target.kube_api import KubeApi
@@ -45,8 +45,8 @@ def resized(values: dict[str, Any], clusters: int | None, pods: int | None) -> d
 class Up:
     """`execute` once."""
 
-    def __init__(self, options: StageOptions, values: dict[str, Any], output: Path, journal: Journal) -> None:
-        self._stage = Stage(options, values, journal)
+    def __init__(self, options: InstallOptions, values: dict[str, Any], output: Path, journal: RunJournal) -> None:
+        self._fleet = InstalledFleet(options, values, journal)
         self._output = output
         self._journal = journal
         # The handler of SIGINT and its like.
@@ -71,35 +71,35 @@ class Up:
                 raise
         except asyncio.CancelledError:
             self.interrupt.absorb()
-            await self._stage.force_down()
+            await self._fleet.force_down()
             raise Interrupted("interrupted twice") from None
         if missing:
             raise NotSteady(f"the fleet is up, but its demand is not: {missing}", hint="run `bigfleetctl why`")
 
     async def _build(self) -> str:
-        write_values(self._output / "rendered-values.yaml", self._stage.values)
-        target = await self._stage.take_ground()
+        write_values(self._output / "rendered-values.yaml", self._fleet.values)
+        target = await self._fleet.prepare_target()
         return await while_it_stands(target, self._build_on(target))
 
     async def _build_on(self, target: Target) -> str:
         """What of the demand is missing; empty when nothing is."""
         try:
-            api = await self._stage.install()
+            api = await self._fleet.install()
         except ScaletestError:
-            if self._stage.api and target.alive:
-                await keep_logs(self._stage.api, self._output / "logs", self._journal)
+            if self._fleet.api and target.alive:
+                await keep_logs(self._fleet.api, self._output / "logs", self._journal)
             raise
         await api.set_phase("settle")
         missing = await self._await_demand(target, api)
-        await self._stage.keep()
+        await self._fleet.keep()
         return missing
 
     async def _await_demand(self, target: Target, api: KubeApi) -> str:
-        asked = Asked.of(self._stage.values)
+        asked = Asked.of(self._fleet.values)
         if not asked.pods:
             return ""
         try:
-            look = await look_from(target, api, self._stage.values)
+            look = await look_from(target, api, self._fleet.values)
         except HostError as error:
             self._journal.say("demand", error.message)
             look = None
@@ -109,10 +109,10 @@ class Up:
         return await await_fill(asked, look, partial(self._journal.say, "demand"))
 
     async def _tear_down(self) -> None:
-        if self._stage.target:
+        if self._fleet.target:
             self._journal.say("teardown", "removing what was built")
         try:
-            await self._stage.remove()
+            await self._fleet.remove()
             self._journal.say("teardown", "nothing is left behind")
         except Leftovers as error:
             self._journal.say("teardown", error.message, hint=error.hint)

@@ -13,7 +13,7 @@ from scaletest.judge.gates.gate import GateRecord, Reading
 from scaletest.judge.gates.listing import RESTARTS_KEY
 from scaletest.judge.gates.windows import soak_window
 from scaletest.judge.judging import Judgement, Soaked, judge_soak
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.selfcheck.strain import ScrapeIntervals, Seen
 from scaletest.judge.summary import Summary, SummaryGate
@@ -28,7 +28,7 @@ class Recheck:
 
     summary: Summary
     judgement: Judgement
-    outcome: Outcome
+    outcome: RunOutcome
     # One sentence for each difference to what was judged then.
     changes: list[str]
 
@@ -97,7 +97,7 @@ def _restarts(summary: Summary) -> Reading:
     return Reading(was.value, detail=detail, component=was.component or None)
 
 
-def changes_between(summary: Summary, judgement: Judgement, outcome: Outcome) -> list[str]:
+def changes_between(summary: Summary, judgement: Judgement, outcome: RunOutcome) -> list[str]:
     """What is judged otherwise today."""
     then = {gate.key: gate for gate in summary.gates}
     changes = [sentence for gate in judgement.gates if (sentence := _change(then.pop(gate.key, None), gate))]

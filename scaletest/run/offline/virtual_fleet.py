@@ -12,7 +12,7 @@ from bigfleet.shard.options import IdleHolds, ShardOptions
 from bigfleet.sim.world import faults, workloads
 from bigfleet.sim.world.cluster import Cluster, ClusterModel
 from bigfleet.sim.world.provider import ProviderModel
-from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.simulation import Simulation, WorldModel
 from bigfleet.sim.world.timeline import Rank
 from scaletest.cluster.fleet_file import render_fleet
 from scaletest.cluster.nodes.lost_pods import PAUSE_SECONDS
@@ -34,7 +34,7 @@ def virtual_fleet(plan: Plan, seconds: float) -> Simulation:
     """The fleet as it is when the demand exists and the operators connect: nothing has been decided yet."""
     load = plan.load_profile
     latencies = Latencies()
-    model = Model(
+    model = WorldModel(
         seed=plan.seed,
         engine=EngineOptions(
             reclaim_after_seconds=ShardOptions.reclaim_after_seconds,

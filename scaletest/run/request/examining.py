@@ -9,7 +9,7 @@ from typing import Any
 from scaletest.errors import UsageError
 from scaletest.model.plan import Plan
 from scaletest.project import CHART
-from scaletest.run.fleet.stage import StageOptions, check_chart
+from scaletest.run.fleet.installed import InstallOptions, check_chart
 from scaletest.run.fleet.up import resized
 from scaletest.run.request.destination import (
     Destination,
@@ -17,7 +17,7 @@ from scaletest.run.request.destination import (
     refuse_without_images,
     refuse_without_prometheus,
 )
-from scaletest.run.request.request import Place, Request, read_caps, read_plan, refuse_wrong_namespace
+from scaletest.run.request.request import Request, TargetOptions, read_caps, read_plan, refuse_wrong_namespace
 from scaletest.run.request.values import read_overrides
 from scaletest.run.results_folder import refuse_results_folder
 from scaletest.run.steps.guard import Caps
@@ -50,9 +50,9 @@ class Examined:
         values, request = self.plan.values(run_id), self.request
         return self.dress(self.plan, resized(values, request.clusters, request.pods) if request.is_resized else values)
 
-    def stage_options(self, run_id: str, bin_dir: Path, helm: Path) -> StageOptions:
+    def install_options(self, run_id: str, bin_dir: Path, helm: Path) -> InstallOptions:
         """How a fleet is built for it."""
-        return StageOptions(
+        return InstallOptions(
             run_id=run_id,
             chart=self.chart,
             bin_dir=bin_dir,
@@ -66,30 +66,30 @@ class Examined:
 
 async def examine(request: Request, find_helm: FindHelm, dress: Dress) -> Examined:
     """Raises UsageError for an option that cannot be read; what else speaks against the request is collected."""
-    place = request.place or Place()
+    target = request.target or TargetOptions()
     plan = read_plan(request)
     caps = read_caps(request)
-    refuse_wrong_namespace(place.namespace)
-    chart = (place.chart or CHART).absolute()
+    refuse_wrong_namespace(target.namespace)
+    chart = (target.chart or CHART).absolute()
     if not (chart / "Chart.yaml").is_file():
         raise UsageError(f"{chart} is not a chart", hint="a chart is a folder with a Chart.yaml")
-    overrides = read_overrides(place.sets, chart)
+    overrides = read_overrides(target.sets, chart)
 
-    examined = Examined(request, plan, caps, dress, chart, place.namespace)
+    examined = Examined(request, plan, caps, dress, chart, target.namespace)
     refusals = list(_against_the_plan(examined))
     destination = Destination()
-    if request.place:
+    if request.target:
         with _collected(refusals):
-            destination = read_destination(plan, place.context, place.images, place.prometheus_url)
-            if place.chart is None:
+            destination = read_destination(plan, target.context, target.images, target.prometheus_url)
+            if target.chart is None:
                 refuse_without_images(destination, overrides)
             if request.judged:
                 refuse_without_prometheus(overrides)
     chosen = merged(destination.images, overrides)
     with _collected(refusals):
-        await check_chart(await find_helm(), chart, examined.values("dry-run"), chosen, place.namespace)
+        await check_chart(await find_helm(), chart, examined.values("dry-run"), chosen, target.namespace)
     with _collected(refusals):
-        refuse_results_folder(place.results)
+        refuse_results_folder(target.results)
     return replace(examined, destination=destination, chosen=chosen, refusals=tuple(refusals))
 
 

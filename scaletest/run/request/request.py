@@ -23,7 +23,7 @@ _WHOLE_NUMBER = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class TargetOptions:
     """Where a fleet goes, and with which values."""
 
     namespace: str = NAMESPACE
@@ -50,7 +50,7 @@ class Request:
     max_duration: str = ""
     max_cost_usd: str = ""
     # None: nothing is asked about a cluster, as by `plan`.
-    place: Place | None = None
+    target: TargetOptions | None = None
     # Another number of clusters, or of Pods in all of them together, than the profile's.
     clusters: int | None = None
     pods: int | None = None

@@ -20,7 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 from scaletest.errors import LedgerFailed, PrometheusUnreachable, ScaletestError, SnapshotFailed
 from scaletest.judge.prometheus import SERVER_NAME, Prometheus
 from scaletest.model.counting import counted
-from scaletest.run.journal import DiaryLine, Journal
+from scaletest.run.journal import DiaryLine, RunJournal
 from scaletest.run.target.kube_api import KubeApi
 
 SNAPSHOT = "prometheus-snapshot.tar.gz"
@@ -133,7 +133,7 @@ def count_snapshot(archive: Path) -> dict[str, int]:
     return totals
 
 
-async def keep_logs(api: KubeApi, directory: Path, journal: Journal) -> None:
+async def keep_logs(api: KubeApi, directory: Path, journal: RunJournal) -> None:
     """The tail of every container's log."""
     try:
         kept = 0

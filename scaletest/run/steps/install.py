@@ -7,7 +7,7 @@ from typing import Any
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
 from scaletest.errors import InstallError, KubeApiConflict, UsageError
-from scaletest.run.journal import Journal
+from scaletest.run.journal import RunJournal
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import RUN_CONFIG_MAP, KubeApi, is_ready, trouble_of
 from scaletest.run.target.occupancy import TAKE_ANOTHER
@@ -18,7 +18,7 @@ _HOPELESS_RESTARTS = 4
 _NAMES_SHOWN = 3
 
 
-async def prepare_stage(api: KubeApi, run_id: str, identity_dir: Path) -> None:
+async def prepare_namespace(api: KubeApi, run_id: str, identity_dir: Path) -> None:
     """Everything that must exist before the chart: it never sees the CA's key in its values."""
     authority = Authority.create(run_id)
     authority.issue(Identity("admin")).write(identity_dir)
@@ -35,7 +35,7 @@ async def prepare_stage(api: KubeApi, run_id: str, identity_dir: Path) -> None:
 async def install_chart(
     helm: Helm,
     api: KubeApi,
-    journal: Journal,
+    journal: RunJournal,
     chart: Path,
     values: dict[str, Any],
     timeout_seconds: float,

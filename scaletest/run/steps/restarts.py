@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
 from scaletest.judge.gates.gate import Component, Reading
 from scaletest.model.names import PROMETHEUS_POD
-from scaletest.run.target.kube_api import Life
+from scaletest.run.target.kube_api import ContainerLife
 
 _OWN: dict[str, Component] = {"shard": "shard", "coordinator": "coordinator", "provider": "provider"}
 # The pod with processes of BigFleet and of the harness; its supervisor's exit code tells which of the two died.
@@ -24,7 +24,7 @@ class Ending:
     sentence: str
 
 
-def endings(before: Mapping[str, Life], after: Mapping[str, Life]) -> list[Ending]:
+def endings(before: Mapping[str, ContainerLife], after: Mapping[str, ContainerLife]) -> list[Ending]:
     """What ended between two looks, in the order of their names."""
     return [
         ending
@@ -33,7 +33,7 @@ def endings(before: Mapping[str, Life], after: Mapping[str, Life]) -> list[Endin
     ]
 
 
-def _ending(name: str, was: Life | None, now: Life | None) -> Ending | None:
+def _ending(name: str, was: ContainerLife | None, now: ContainerLife | None) -> Ending | None:
     if now is None and was is not None:
         return Ending(name, 1, _owner(name, was), f"{name} is gone")
     if now is None:
@@ -53,11 +53,11 @@ _WHOSE: dict[int | None, str] = {
 }
 
 
-def _is_mixed(name: str, life: Life) -> bool:
+def _is_mixed(name: str, life: ContainerLife) -> bool:
     return life.component == _MIXED and name.endswith(f"/{_MIXED_CONTAINER}")
 
 
-def _owner(name: str, life: Life, *, replaced: bool = False) -> Component | None:
+def _owner(name: str, life: ContainerLife, *, replaced: bool = False) -> Component | None:
     """A container that mixes both counts as BigFleet's unless its exit code, or its pod's end, says otherwise."""
     if _is_mixed(name, life):
         return None if replaced or life.exit_code == HarnessDied.exit_code else "operator"

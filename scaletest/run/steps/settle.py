@@ -9,7 +9,7 @@ from scaletest.judge.prometheus import Prometheus
 from scaletest.judge.readings.attribution import attribute
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.journal import Journal
+from scaletest.run.journal import RunJournal
 from scaletest.run.steps.overview import FleetFigures, look_at_fleet
 from scaletest.run.steps.steadiness import POLL_SECONDS, QUERIES, QUIET_POLLS, Poll, Steadiness
 from scaletest.run.target.kube_api import KubeApi
@@ -21,7 +21,7 @@ _CYCLE_WINDOW_SECONDS = 120
 class Settle:
     """The step of the run."""
 
-    def __init__(self, plan: Plan, api: KubeApi, prometheus: Prometheus, journal: Journal) -> None:
+    def __init__(self, plan: Plan, api: KubeApi, prometheus: Prometheus, journal: RunJournal) -> None:
         self._plan = plan
         self._api = api
         self._prometheus = prometheus

@@ -24,10 +24,10 @@ from scaletest.judge.selfcheck.strain import Seen
 from scaletest.model.counting import noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
-from scaletest.run.journal import Journal
+from scaletest.run.journal import RunJournal
 from scaletest.run.steps.overview import FleetFigures, look_at_fleet
 from scaletest.run.steps.restarts import endings, restarts_reading
-from scaletest.run.target.kube_api import KubeApi, Life
+from scaletest.run.target.kube_api import ContainerLife, KubeApi
 
 _TICK_SECONDS = 5
 _LINE_EVERY_TICKS = 3
@@ -36,7 +36,7 @@ _LINE_EVERY_TICKS = 3
 class Soak:
     """The step of the run."""
 
-    def __init__(self, plan: Plan, api: KubeApi, prometheus: Prometheus, journal: Journal) -> None:
+    def __init__(self, plan: Plan, api: KubeApi, prometheus: Prometheus, journal: RunJournal) -> None:
         self._plan = plan
         self._api = api
         self._prometheus = prometheus
@@ -44,7 +44,7 @@ class Soak:
         self._gates = plain_gates(plan)
         self._pressure: list[PressureSample] = []
         self._start = 0.0
-        self._before: dict[str, Life] = {}
+        self._before: dict[str, ContainerLife] = {}
         self.samples: list[SoakSample] = []
 
     async def begin(self) -> float:
@@ -99,7 +99,7 @@ class Soak:
     def _is_this_machine(self) -> bool:
         return self._plan.substrate.host_kind == "embedded"
 
-    def _soaked(self, window: SoakWindow, before: dict[str, Life], after: dict[str, Life]) -> Soaked:
+    def _soaked(self, window: SoakWindow, before: dict[str, ContainerLife], after: dict[str, ContainerLife]) -> Soaked:
         """The soak's result, with every container that ended during it, BigFleet's or not."""
         ended = endings(before, after)
         for ending in ended:

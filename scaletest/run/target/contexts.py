@@ -17,7 +17,7 @@ class ContextRecord(Record):
 
 
 @dataclass(frozen=True)
-class ContextStage:
+class ContextRun:
     """Such a run as another command finds it."""
 
     directory: Path
@@ -28,15 +28,15 @@ class ContextStage:
         return self.directory / "kubeconfig"
 
 
-def stages_dir() -> Path:
+def contexts_dir() -> Path:
     return state_dir() / "stages"
 
 
-def new_stage_dir(run_id: str) -> Path:
+def new_context_dir(run_id: str) -> Path:
     """A private directory for a run's notes and keys."""
-    directory = stages_dir() / run_id
+    directory = contexts_dir() / run_id
     try:
-        stages_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+        contexts_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.mkdir(mode=0o700)
     except OSError as error:
         raise HostError(
@@ -46,15 +46,15 @@ def new_stage_dir(run_id: str) -> Path:
     return directory
 
 
-def find_stages() -> list[ContextStage]:
+def find_context_runs() -> list[ContextRun]:
     """Every run of this user on a kube context, the oldest first."""
     try:
-        directories = list(stages_dir().iterdir())
+        directories = list(contexts_dir().iterdir())
     except FileNotFoundError:
         return []
     found = [(path, ContextRecord.read(path)) for path in directories]
-    stages = [ContextStage(path, record) for path, record in found if record]
-    return sorted(stages, key=lambda stage: (stage.record.since, stage.directory.name))
+    runs = [ContextRun(path, record) for path, record in found if record]
+    return sorted(runs, key=lambda run: (run.record.since, run.directory.name))
 
 
 async def copy_context(kubectl: Path, context: str, target: Path) -> None:

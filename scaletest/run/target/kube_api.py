@@ -135,10 +135,10 @@ class KubeApi:
         options = {"container": container, "tail_lines": lines, "previous": previous}
         return str(await self._call(read, pod, self.namespace, **options))
 
-    async def lives(self) -> "dict[str, Life]":
+    async def lives(self) -> "dict[str, ContainerLife]":
         """`pod/container` → which life of it this is."""
         return {
-            f"{pod.metadata.name}/{status.name}": Life(
+            f"{pod.metadata.name}/{status.name}": ContainerLife(
                 component_of(pod), str(pod.metadata.uid), status.restart_count, _last_exit_code(status)
             )
             for pod in await self.pods()
@@ -204,7 +204,7 @@ class KubeApi:
 
 
 @dataclass(frozen=True)
-class Life:
+class ContainerLife:
     """A container of a run: what it is part of, and how often it has ended."""
 
     component: str

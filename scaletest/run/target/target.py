@@ -16,7 +16,7 @@ from scaletest.host.embedded import EmbeddedHost
 from scaletest.host.owners import Owner
 from scaletest.host.registry import new_host
 from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT
-from scaletest.run.target.contexts import ContextRecord, copy_context, new_stage_dir
+from scaletest.run.target.contexts import ContextRecord, copy_context, new_context_dir
 from scaletest.run.target.kube_api import KubeApi
 from scaletest.run.target.occupancy import refuse_occupied
 from scaletest.run.target.port_forward import PortForward
@@ -187,7 +187,7 @@ async def prepare_context(
     Raises KubeApiError where the cluster does not answer, or does not let us do what a run does; UsageError where
     the namespace is taken.
     """
-    directory = new_stage_dir(run_id)
+    directory = new_context_dir(run_id)
     record = ContextRecord(context=context, since=time.time(), owner=Owner.me(), run_id=run_id, namespace=namespace)
     target = ContextGround(record, directory, kubectl, say, prometheus_url)
     try:

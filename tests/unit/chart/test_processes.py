@@ -10,7 +10,7 @@ import yaml
 
 from bigfleet.cli import PROCESSES as BIGFLEET
 from bigfleet.podcontroller.penalties import load_defaults
-from bigfleet.process.dispatch import Process
+from bigfleet.process.dispatch import ProcessEntry
 from bigfleet.process.flags import parse_options
 from scaletest.cluster.cli import PROCESSES as CLUSTER
 from scaletest.cluster.control_plane.supervisor import ControlPlaneOptions
@@ -27,7 +27,7 @@ PROGRAMS = {"bigfleet": BIGFLEET, "scaletest-cluster": CLUSTER}
 def options_of(container: Object) -> Any:
     """The options that a process of ours would make of its arguments; exits if it does not know one."""
     program, name = container["command"]
-    process: Process = PROGRAMS[program][name]
+    process: ProcessEntry = PROGRAMS[program][name]
     options = getattr(importlib.import_module(process.module), process.options)
     variables = environment(container)
     return parse_options(options, name, [expanded(argument, variables) for argument in container["args"]])

@@ -4,9 +4,9 @@ from grpc import StatusCode
 
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.conformance.bench import Bench
-from bigfleet.provider.conformance.client import Token
 from bigfleet.provider.conformance.suite import check
 from bigfleet.provider.conformance.verdicts import Broken
+from bigfleet.rpc.fencing import FencingToken
 
 S = MachineState
 _LARGEST = 2**63 - 1
@@ -95,7 +95,7 @@ async def largest_token(bench: Bench) -> None:
     """The largest epoch and sequence number that the wire can carry are as good as any (B201–215)."""
     bench.any_shard()  # the shard that sends this token is fenced off for ever after
     machine_id = await bench.machine(S.IDLE)
-    token = Token(bench.fence().token(0, 0).shard_id, _LARGEST, _LARGEST)
+    token = FencingToken(bench.fence().token(0, 0).shard_id, _LARGEST, _LARGEST)
     (await bench.client.create(machine_id, token)).accepted()
     (await bench.client.create(machine_id, token)).fenced()
 

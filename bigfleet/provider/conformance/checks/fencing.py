@@ -6,9 +6,9 @@ from grpc import StatusCode
 
 from bigfleet.core.machines import MachineState
 from bigfleet.provider.conformance.bench import Bench
-from bigfleet.provider.conformance.client import Token
 from bigfleet.provider.conformance.suite import check
 from bigfleet.provider.conformance.verdicts import Broken
+from bigfleet.rpc.fencing import FencingToken
 
 S = MachineState
 _RANDOM_TOKENS = 40
@@ -144,7 +144,7 @@ async def fencing_zero_token_bypasses(bench: Bench) -> None:
     bench.any_shard()
     machine_id, fence = await bench.machine(S.IDLE), bench.fence()
     (await bench.client.create(machine_id, fence.token(1, 1))).accepted()
-    (await bench.client.create(machine_id, Token())).accepted()
+    (await bench.client.create(machine_id, FencingToken())).accepted()
 
 
 @check

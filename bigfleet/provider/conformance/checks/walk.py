@@ -27,7 +27,7 @@ CALLS = random.Random(1205).choices(list(EDGES), k=30)
 
 
 @dataclass
-class Model:
+class MachineModel:
     """What one machine must be, call by call."""
 
     state: MachineState = S.IDLE
@@ -56,7 +56,7 @@ async def random_walk(bench: Bench) -> None:
     """Whatever is called in whatever order, a machine is where the accepted calls have led it, with the metadata that
     it was given last, and a refused call changes nothing (B1201–1205)."""
     machine_id = await bench.machine(S.IDLE)
-    model = Model()
+    model = MachineModel()
     end = time.monotonic() + _LONGEST_SECONDS
     for step, call in enumerate(CALLS, 1):
         # The same call again brings the same metadata.
@@ -92,7 +92,7 @@ async def _made(bench: Bench, call: str, machine_id: str, metadata: dict[str, st
             return await bench.delete(machine_id)
 
 
-def _compare(model: Model, machine: Any, cluster: str, step: int) -> None:
+def _compare(model: MachineModel, machine: Any, cluster: str, step: int) -> None:
     bound = model.state is S.CONFIGURED
     wanted = (int(model.state), cluster if bound else "", model.metadata)
     found = (int(machine.state), machine.cluster, dict(machine.shard_metadata))

@@ -26,7 +26,7 @@ from bigfleet.provider.fake.ledger.vanishing import Vanishing
 from bigfleet.provider.fake.ledger.walks import Walks
 from bigfleet.provider.fake.observing import Observer
 from bigfleet.provider.fake.run_phase import SOAK, RunPhase
-from bigfleet.provider.kit import Inventory, MachineRecord
+from bigfleet.provider.kit import MachineRecord, ProviderInventory
 
 # How soon the end of a soak is noticed.
 _LOOK_SECONDS = 60.0
@@ -93,7 +93,7 @@ class Ledger(Observer):
         for cluster in clusters:
             self._cluster(cluster)
 
-    def recall(self, inventory: Inventory) -> None:
+    def recall(self, inventory: ProviderInventory) -> None:
         """Begin with what the kit has on disk: after a restart nothing else records what the former process had bound.
 
         The kit's memory is taken for the truth here, and held to the clusters' word from their next report on.

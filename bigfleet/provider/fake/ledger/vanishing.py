@@ -7,7 +7,7 @@ from typing import NamedTuple
 EXPLAINED_WITHIN_SECONDS = 30.0
 
 
-class Suspect(NamedTuple):
+class Departure(NamedTuple):
     """A Node that has left, and no cause is known yet."""
 
     machine_id: str
@@ -19,11 +19,11 @@ class Vanishing:
     """A departure that nothing explains within its time is a violation, also when the Node has come back."""
 
     def __init__(self) -> None:
-        self._suspects: dict[str, Suspect] = {}
+        self._suspects: dict[str, Departure] = {}
 
     def suspect(self, machine_id: str, cluster: str, now: float) -> None:
         # The first one stands: it is judged before the second is due.
-        self._suspects.setdefault(machine_id, Suspect(machine_id, cluster, now))
+        self._suspects.setdefault(machine_id, Departure(machine_id, cluster, now))
 
     def explain(self, machine_id: str) -> None:
         """The machine was struck, a shard asked for its Drain, or its binding has ended."""
@@ -36,7 +36,7 @@ class Vanishing:
             for machine_id, suspect in self._suspects.items()
         }
 
-    def convicted(self, now: float) -> list[Suspect]:
+    def convicted(self, now: float) -> list[Departure]:
         """Those whose time is over, each told once."""
         due = []
         for suspect in self._suspects.values():

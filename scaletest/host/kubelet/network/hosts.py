@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bigfleet.kube import Object
-from scaletest.host.kubelet.network.names import Names
+from scaletest.host.kubelet.network.names import PodNames
 
 _MACHINE_HOSTS = Path("/etc/hosts")
 
@@ -15,7 +15,7 @@ def host_name(pod: Object) -> str:
     return str(pod["spec"].get("hostname") or pod["metadata"]["name"])[:63].rstrip("-.")
 
 
-def hosts_text(pod: Object, address: str, names: Names, machine: str) -> str:
+def hosts_text(pod: Object, address: str, names: PodNames, machine: str) -> str:
     """The file: the machine's own lines, the pod itself, its `hostAliases`, and all that the cluster has names for."""
     lines = [_line(address, [host_name(pod)])]
     lines += [_line(alias["ip"], alias.get("hostnames") or []) for alias in pod["spec"].get("hostAliases") or []]
@@ -23,7 +23,7 @@ def hosts_text(pod: Object, address: str, names: Names, machine: str) -> str:
     return "\n".join([machine.rstrip("\n"), *lines, ""])
 
 
-def write_hosts(path: Path, pod: Object, address: str, names: Names) -> None:
+def write_hosts(path: Path, pod: Object, address: str, names: PodNames) -> None:
     """Write a pod's hosts file, in place: it is mounted into containers, which hold on to this very file."""
     machine = _MACHINE_HOSTS.read_text() if _MACHINE_HOSTS.exists() else ""
     content = hosts_text(pod, address, names, machine).encode()

@@ -19,7 +19,7 @@ _DOMAIN = "cluster.local"
 _LOWEST_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
-class Names:
+class PodNames:
     """Every address that one pod learns of another goes through `resolve`, so a relay can stand between a pair."""
 
     def __init__(self, client: KubeClient, network: Network, addresses: PodAddresses) -> None:

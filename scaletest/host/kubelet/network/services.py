@@ -11,7 +11,7 @@ import structlog
 
 from bigfleet.kube import Object, key_of
 from scaletest.host.kubelet.events import Events
-from scaletest.host.kubelet.network.names import Names, is_headless, served_port
+from scaletest.host.kubelet.network.names import PodNames, is_headless, served_port
 from scaletest.host.kubelet.network.relay import Connection, splice
 
 _CONNECT_SECONDS = 5.0
@@ -34,7 +34,7 @@ class _Listener:
 class ServiceProxy:
     """Listens wherever a Service is to be reached. Only TCP."""
 
-    def __init__(self, names: Names, events: Events) -> None:
+    def __init__(self, names: PodNames, events: Events) -> None:
         self._names = names
         self._events = events
         self._listeners: dict[Place, _Listener] = {}

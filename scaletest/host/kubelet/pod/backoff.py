@@ -5,7 +5,7 @@ _MAX_SECONDS = 300.0
 _RESET_SECONDS = 600.0
 
 
-class Backoff:
+class RestartBackoff:
     """How long to wait before the next restart: 0, then 1 s, doubled up to 5 min; afresh after a run of 10 min.
 
     A kubelet's, except that it starts at a tenth of a kubelet's 10 s: nothing has to be pulled here.

@@ -18,7 +18,7 @@ from bigfleet.process.racing import first_of
 from scaletest.host.kubelet.events import EventKind
 from scaletest.host.kubelet.logs.logs import container_log, last_words, open_log
 from scaletest.host.kubelet.pod.actions import ActionFailed, Actions
-from scaletest.host.kubelet.pod.backoff import Backoff, restarts
+from scaletest.host.kubelet.pod.backoff import RestartBackoff, restarts
 from scaletest.host.kubelet.pod.probes import Prober
 from scaletest.host.kubelet.pod.sandbox import Launch, Sandbox
 from scaletest.host.kubelet.pod.status import ContainerStatus, running, terminated, waiting
@@ -35,7 +35,7 @@ _LEAST_GRACE_SECONDS = 2.0
 log = structlog.get_logger(__name__)
 
 
-class Container:
+class KubeletContainer:
     """A container and its current process, if any."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Container:
         self._source_changed.set()
 
     async def _run(self) -> None:
-        backoff = Backoff()
+        backoff = RestartBackoff()
         while not self._stopping.is_set():
             launch = await self._prepare()
             if launch is None or self._stopping.is_set():

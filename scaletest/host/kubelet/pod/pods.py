@@ -12,7 +12,7 @@ from bigfleet.kube import KubeError, Object, key_of
 from bigfleet.process.racing import first_of
 from scaletest.host.kubelet.events import EventKind, timestamp
 from scaletest.host.kubelet.logs.logs import pod_logs
-from scaletest.host.kubelet.pod.containers import Container
+from scaletest.host.kubelet.pod.containers import KubeletContainer
 from scaletest.host.kubelet.pod.sandbox import Sandbox
 from scaletest.host.kubelet.pod.status import Conditions, conditions_of, phase_of, pod_status, waiting
 from scaletest.host.kubelet.runtime import Runtime
@@ -27,7 +27,7 @@ _REFRESH_RETRY_SECONDS = 5.0
 log = structlog.get_logger(__name__)
 
 
-class Pod:
+class KubeletPod:
     """A pod that is bound to this node, from its first sight until nothing of it is left."""
 
     def __init__(
@@ -35,11 +35,11 @@ class Pod:
         runtime: Runtime,
         pod: Object,
         *,
-        predecessor: "Pod | None",
+        predecessor: "KubeletPod | None",
         refusals: Sequence[str],
         refusal_delay: float,
         unenforced: Sequence[str],
-        on_gone: Callable[["Pod"], None],
+        on_gone: Callable[["KubeletPod"], None],
     ) -> None:
         """`predecessor` has the same name and so the same address: it must be gone before this pod starts."""
         self.key = key_of(pod)
@@ -75,7 +75,7 @@ class Pod:
                 container.status.state = waiting("ContainerCreating")
         self._task = asyncio.create_task(self._run(predecessor, refusal_delay))
 
-    def container(self, name: str) -> Container | None:
+    def container(self, name: str) -> KubeletContainer | None:
         return next((one for one in self._containers if one.status.name == name), None)
 
     def update(self, pod: Object) -> None:
@@ -119,16 +119,16 @@ class Pod:
         self._sandbox.refresh_hosts()
 
     @property
-    def _containers(self) -> list[Container]:
+    def _containers(self) -> list[KubeletContainer]:
         return [*self._init, *self._main]
 
     @property
-    def _sidecars(self) -> list[Container]:
+    def _sidecars(self) -> list[KubeletContainer]:
         return [one for one in self._init if one.status.sidecar]
 
-    def _container(self, spec: dict[str, Any], restart_policy: str) -> Container:
+    def _container(self, spec: dict[str, Any], restart_policy: str) -> KubeletContainer:
         sidecar = spec.get("restartPolicy") == "Always"
-        return Container(
+        return KubeletContainer(
             self._runtime,
             self.object,
             spec,
@@ -144,7 +144,7 @@ class Pod:
             self._grace_seconds = grace_seconds
             self._ending.set()
 
-    async def _run(self, predecessor: "Pod | None", refusal_delay: float) -> None:
+    async def _run(self, predecessor: "KubeletPod | None", refusal_delay: float) -> None:
         if predecessor:
             await predecessor.gone.wait()
         helpers = [asyncio.create_task(self._follow_status()), asyncio.create_task(self._follow_sources())]

@@ -23,7 +23,7 @@ _HEAD_SECONDS = 30.0
 log = structlog.get_logger(__name__)
 
 
-class Refusal(ScaletestError):
+class HttpRefusal(ScaletestError):
     """An answer that is an error."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
@@ -32,7 +32,7 @@ class Refusal(ScaletestError):
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """What was asked, and the connection that it was asked on."""
 
     method: str
@@ -81,7 +81,7 @@ class Request:
         self.writer.write("\r\n".join(lines).encode())
 
 
-Handler = Callable[[Request], Awaitable[None]]
+Handler = Callable[[HttpRequest], Awaitable[None]]
 
 
 class HttpServer:
@@ -130,7 +130,7 @@ class HttpServer:
             return
         try:
             await self._handler(request)
-        except Refusal as refusal:
+        except HttpRefusal as refusal:
             await request.answer(refusal.status, str(refusal))
         except OSError:
             raise
@@ -140,7 +140,7 @@ class HttpServer:
                 await request.answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 
-def parse(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request:
+def parse(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HttpRequest:
     """Raises ValueError for what is no HTTP."""
     first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
     method, target, _ = first.split(" ")
@@ -151,7 +151,7 @@ def parse(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWrite
             raise ValueError(line)
         headers.setdefault(name.lower(), []).append(value.strip())
     parts = urlsplit(target)
-    return Request(
+    return HttpRequest(
         method,
         [unquote(part) for part in parts.path.strip("/").split("/")],
         parse_qs(parts.query, keep_blank_values=True),

@@ -10,17 +10,17 @@ from scaletest.components.pki import Pki
 from scaletest.host.addresses import KUBELET_PORT
 from scaletest.host.credentials import APISERVER_AS_KUBELET_CLIENT, KUBELET
 from scaletest.host.kubelet.logs.logs import container_log, read_log, stamped
-from scaletest.host.kubelet.pod.containers import Container
-from scaletest.host.kubelet.pod.pods import Pod
+from scaletest.host.kubelet.pod.containers import KubeletContainer
+from scaletest.host.kubelet.pod.pods import KubeletPod
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.kubelet.streams import streaming
-from scaletest.host.kubelet.streams.httpserver import HttpServer, Refusal, Request
+from scaletest.host.kubelet.streams.httpserver import HttpRefusal, HttpRequest, HttpServer
 
 
 class KubeletServer:
     """Serves what `kubectl logs`, `exec` and `port-forward` ask for, by way of the apiserver."""
 
-    def __init__(self, runtime: Runtime, pki: Pki, find: Callable[[str], Pod | None]) -> None:
+    def __init__(self, runtime: Runtime, pki: Pki, find: Callable[[str], KubeletPod | None]) -> None:
         self._runtime = runtime
         self._find = find
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(pki.ca))
@@ -35,9 +35,9 @@ class KubeletServer:
     async def stop(self) -> None:
         await self._server.stop()
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: HttpRequest) -> None:
         if request.client_name != APISERVER_AS_KUBELET_CLIENT:
-            raise Refusal(HTTPStatus.FORBIDDEN, "only the apiserver is answered here")
+            raise HttpRefusal(HTTPStatus.FORBIDDEN, "only the apiserver is answered here")
         match request.path:
             case ["containerLogs", namespace, name, container]:
                 await self._logs(request, *self._container(namespace, name, container))
@@ -46,22 +46,22 @@ class KubeletServer:
             case ["portForward", namespace, name] | ["portForward", namespace, name, _]:
                 await streaming.forward(request, self._pod(namespace, name))
             case [verb, *_]:
-                raise Refusal(HTTPStatus.NOT_IMPLEMENTED, f"the embedded host does not offer {verb}")
+                raise HttpRefusal(HTTPStatus.NOT_IMPLEMENTED, f"the embedded host does not offer {verb}")
 
-    async def _logs(self, request: Request, pod: Pod, container: Container) -> None:
+    async def _logs(self, request: HttpRequest, pod: KubeletPod, container: KubeletContainer) -> None:
         name = container.status.name
         previous = request.parameter("previous") == "true"
         attempt = container.status.restart_count - int(previous)
         path = container_log(self._runtime.pod_logs_dir, pod.object, name, attempt)
         if not path.exists():
             which = "previous terminated container" if previous else "container"
-            raise Refusal(HTTPStatus.BAD_REQUEST, f'{which} "{name}" in pod "{pod.key}" has not run yet')
+            raise HttpRefusal(HTTPStatus.BAD_REQUEST, f'{which} "{name}" in pod "{pod.key}" has not run yet')
         limit = request.parameter("limitBytes")
         blocks = self._blocks(request, path, container, attempt, follow=not previous)
         await request.stream(_limited(blocks, int(limit)) if limit else blocks)
 
     def _blocks(
-        self, request: Request, path: Path, container: Container, attempt: int, *, follow: bool
+        self, request: HttpRequest, path: Path, container: KubeletContainer, attempt: int, *, follow: bool
     ) -> AsyncIterator[bytes]:
         times, tail = self._runtime.log_times, request.parameter("tailLines")
         since = _since(request)
@@ -76,17 +76,17 @@ class KubeletServer:
             return stamped(blocks, lambda offset: times.moment_of(path, offset))
         return _contents(blocks)
 
-    def _container(self, namespace: str, name: str, container: str) -> tuple[Pod, Container]:
+    def _container(self, namespace: str, name: str, container: str) -> tuple[KubeletPod, KubeletContainer]:
         pod = self._pod(namespace, name)
         found = pod.container(container)
         if found is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, f"pod {name} has no container {container}")
+            raise HttpRefusal(HTTPStatus.NOT_FOUND, f"pod {name} has no container {container}")
         return pod, found
 
-    def _pod(self, namespace: str, name: str) -> Pod:
+    def _pod(self, namespace: str, name: str) -> KubeletPod:
         pod = self._find(f"{namespace}/{name}")
         if pod is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, f"pod {name} of namespace {namespace} is not known here")
+            raise HttpRefusal(HTTPStatus.NOT_FOUND, f"pod {name} of namespace {namespace} is not known here")
         return pod
 
 
@@ -103,7 +103,7 @@ async def _limited(blocks: AsyncIterator[bytes], left: int) -> AsyncIterator[byt
             return
 
 
-def _since(request: Request) -> datetime | None:
+def _since(request: HttpRequest) -> datetime | None:
     seconds, moment = request.parameter("sinceSeconds"), request.parameter("sinceTime")
     if seconds:
         return datetime.now(UTC) - timedelta(seconds=int(seconds))

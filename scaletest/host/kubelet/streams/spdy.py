@@ -47,7 +47,7 @@ DICTIONARY = b"".join(_sized(word.replace("_", " ").encode()) for word in _WORDS
 class Stream:
     """One stream that the client opened; both directions end on their own."""
 
-    def __init__(self, connection: "Connection", number: int, headers: dict[str, str]) -> None:
+    def __init__(self, connection: "SpdyConnection", number: int, headers: dict[str, str]) -> None:
         self.headers = headers
         # What the client sends; at its end when the client has sent its last.
         self.reader = asyncio.StreamReader()
@@ -72,7 +72,7 @@ class Stream:
             await self._connection.send_control(_RST_STREAM, struct.pack(">II", self._number, _CANCEL))
 
 
-class Connection:
+class SpdyConnection:
     """A connection on which the client opens streams."""
 
     def __init__(

@@ -11,12 +11,12 @@ from http import HTTPStatus
 from typing import Any
 
 from bigfleet.process.racing import first_of
-from scaletest.host.kubelet.pod.containers import Container
-from scaletest.host.kubelet.pod.pods import Pod
+from scaletest.host.kubelet.pod.containers import KubeletContainer
+from scaletest.host.kubelet.pod.pods import KubeletPod
 from scaletest.host.kubelet.pod.sandbox import Launch
 from scaletest.host.kubelet.runtime import Runtime
 from scaletest.host.kubelet.streams import spdy
-from scaletest.host.kubelet.streams.httpserver import Refusal, Request
+from scaletest.host.kubelet.streams.httpserver import HttpRefusal, HttpRequest
 from scaletest.supervise.spawner import Process
 
 _EXEC_PROTOCOLS = ("v4.channel.k8s.io",)
@@ -26,13 +26,13 @@ _BLOCK = 32 * 1024
 _PARTS = {"input": "stdin", "output": "stdout", "error": "stderr"}
 
 
-async def execute(request: Request, runtime: Runtime, container: Container) -> None:
+async def execute(request: HttpRequest, runtime: Runtime, container: KubeletContainer) -> None:
     """Run a command beside the container's own, connected to the client's streams."""
     launch, command = container.launch, request.query.get("command", [])
     if launch is None or not container.is_running:
-        raise Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"container {container.status.name} is not running")
+        raise HttpRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"container {container.status.name} is not running")
     if not command:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "a command is required")
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, "a command is required")
     tty = request.parameter("tty") == "1"
     wanted = {stream for name, stream in _PARTS.items() if request.parameter(name) == "1"} | {"error"}
     if tty:
@@ -175,7 +175,7 @@ class _Session:
             os.close(terminal)
 
 
-async def forward(request: Request, pod: Pod) -> None:
+async def forward(request: HttpRequest, pod: KubeletPod) -> None:
     """Carry the client's connections to ports of a pod."""
     await _switch(request, _FORWARD_PROTOCOLS)
     halves: dict[str, dict[str, spdy.Stream]] = {}
@@ -195,7 +195,7 @@ async def forward(request: Request, pod: Pod) -> None:
             task.cancel()
 
 
-async def _carry(pod: Pod, data: spdy.Stream, errors: spdy.Stream) -> None:
+async def _carry(pod: KubeletPod, data: spdy.Stream, errors: spdy.Stream) -> None:
     port = int(data.headers["port"])
     try:
         reader, writer = await asyncio.open_connection(pod.address, port)
@@ -225,9 +225,9 @@ async def _send(data: spdy.Stream, writer: asyncio.StreamWriter) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _served(request: Request, opened: Any) -> Any:
+async def _served(request: HttpRequest, opened: Any) -> Any:
     """The task that reads the client's frames; it ends when the client leaves."""
-    connection = asyncio.create_task(spdy.Connection(request.reader, request.writer, opened).run())
+    connection = asyncio.create_task(spdy.SpdyConnection(request.reader, request.writer, opened).run())
     try:
         yield connection
     finally:
@@ -235,13 +235,15 @@ async def _served(request: Request, opened: Any) -> Any:
         await asyncio.gather(connection, return_exceptions=True)
 
 
-async def _switch(request: Request, protocols: tuple[str, ...]) -> None:
+async def _switch(request: HttpRequest, protocols: tuple[str, ...]) -> None:
     if spdy.PROTOCOL.lower() not in (value.lower() for value in request.values("upgrade")):
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"only {spdy.PROTOCOL} is spoken here")
+        raise HttpRefusal(HTTPStatus.BAD_REQUEST, f"only {spdy.PROTOCOL} is spoken here")
     offered = request.values("x-stream-protocol-version")
     chosen = next((one for one in offered if one in protocols), None)
     if chosen is None:
-        raise Refusal(HTTPStatus.FORBIDDEN, f"none of {', '.join(offered)} is spoken here, only {', '.join(protocols)}")
+        raise HttpRefusal(
+            HTTPStatus.FORBIDDEN, f"none of {', '.join(offered)} is spoken here, only {', '.join(protocols)}"
+        )
     await request.switch(spdy.PROTOCOL, f"X-Stream-Protocol-Version: {chosen}")
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from bigfleet.core.machines import Assignment, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Profile, Requirement
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, NeedProfile, Requirement, RequirementOperator
 from bigfleet.engine import ActionKind, Decisions, Engine, Fleet
 from tests.unit.engine_world import (
     NO_CAP,
@@ -108,7 +108,7 @@ def test_a_gang_stays_folded_while_its_host_is_being_created() -> None:
     assert story.then([bought], gang(8)).views[0].claimed == 1
 
 
-def for_(of: Profile) -> Assignment:
+def for_(of: NeedProfile) -> Assignment:
     return Assignment(fingerprint=of.fingerprint)
 
 
@@ -125,7 +125,7 @@ def test_a_label_that_nobody_asked_about_counts_once_someone_does() -> None:
     story = Story()
     ssd, hdd = (replace(machine(disk), labels={"disk": disk}) for disk in ("ssd", "hdd"))
     assert bootstraps(story.then([ssd, hdd], need(cpu(1)))) == ["hdd"]
-    picky = need(cpu(1), of=profile(Requirement("disk", Operator.IN, ("ssd",))))
+    picky = need(cpu(1), of=profile(Requirement("disk", RequirementOperator.IN, ("ssd",))))
     assert bootstraps(story.then([ssd, hdd], picky)) == ["ssd"]
 
 
@@ -243,7 +243,7 @@ def test_a_drain_that_begins_counts_for_the_one_who_waits() -> None:
 
 def test_a_machine_that_is_cheaper_is_kept_whatever_its_kind() -> None:
     machines = [configured("a", price=2.0), configured("b", price=1.0, zone="zone-b", allocatable=cpu(5))]
-    zonal = need(cpu(1), of=profile(Requirement(ZONE_KEY, Operator.IN, ("zone-b",)), priority=1))
+    zonal = need(cpu(1), of=profile(Requirement(ZONE_KEY, RequirementOperator.IN, ("zone-b",)), priority=1))
     assert acted(Story().then(machines, need(cpu(4)), zonal), ActionKind.RECLAIM) == ["a"]
 
 
@@ -280,7 +280,7 @@ def test_a_machine_that_just_covers_min_unit_is_of_use() -> None:
 
 def test_the_older_of_a_clusters_needs_is_served_first() -> None:
     young, old = need(cpu(4), of=profile(same("a-key")), arrival=2.0), need(cpu(4), arrival=1.0)
-    other = need(cpu(4), of=profile(Requirement(ZONE_KEY, Operator.EXISTS)), arrival=2.0)
+    other = need(cpu(4), of=profile(Requirement(ZONE_KEY, RequirementOperator.EXISTS)), arrival=2.0)
     views = Story().then([configured("m")], young, old, other).views
     assert [(view.need.arrival, view.claimed) for view in views] == [(1.0, 1), (2.0, 0), (2.0, 0)]
 
@@ -309,7 +309,7 @@ def test_an_amount_that_grows_is_wanted_of_each_machine_too() -> None:
 def test_a_need_that_was_gone_for_a_while_is_the_younger_one() -> None:
     story = Story()
     one = need(cpu(4), arrival=1.0)
-    other = need(cpu(4), of=profile(Requirement(ZONE_KEY, Operator.EXISTS)), arrival=2.0)
+    other = need(cpu(4), of=profile(Requirement(ZONE_KEY, RequirementOperator.EXISTS)), arrival=2.0)
     assert [view.need.arrival for view in story.then([configured("m")], one, other).views] == [1.0, 2.0]
     again = story.then([configured("m")], replace(one, arrival=3.0), other).views
     assert [(view.need.arrival, view.claimed) for view in again] == [(2.0, 1), (3.0, 0)]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from bigfleet.core.machines import Assignment, CapacityType, Machine, MachineState
-from bigfleet.core.requirements import Operator, Requirement
+from bigfleet.core.requirements import Requirement, RequirementOperator
 from bigfleet.engine import ActionKind, Engine, Fleet
 from tests.unit.engine_world import NO_CAP, acted, configured, cpu, machine, need, profile, same
 
@@ -97,7 +97,7 @@ class TestLabels:
         for number in range(6):
             fleet.put(replace(machine(f"m{number}"), labels={"disk": "ssd" if number % 2 else "hdd"}))
         engine.cycle(fleet, 0.0)
-        fleet.replace_needs("c1", [need(cpu(100), of=profile(Requirement("disk", Operator.IN, ("ssd",))))])
+        fleet.replace_needs("c1", [need(cpu(100), of=profile(Requirement("disk", RequirementOperator.IN, ("ssd",))))])
         assert acted(engine.cycle(fleet, 0.0), ActionKind.BOOTSTRAP) == ["m1", "m3", "m5"]
 
 

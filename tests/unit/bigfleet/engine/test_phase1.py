@@ -6,7 +6,7 @@ import pytest
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import MachineState
-from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Operator, Requirement
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Requirement, RequirementOperator
 from bigfleet.engine import ActionKind, Decisions
 from tests.unit.engine_world import acted, configured, cpu, decide, machine, need, of_type, profile
 
@@ -98,7 +98,7 @@ class TestCredit:
 
     def test_needs_of_one_fingerprint_share_what_is_theirs_and_each_takes_what_it_can_use(self) -> None:
         """Folded gangs of several sizes are such needs."""
-        gang = profile(Requirement(RACK_KEY, Operator.SAME))
+        gang = profile(Requirement(RACK_KEY, RequirementOperator.SAME))
         of = gang.without_same()
         bound = [
             configured("a-small", rack="r1", of=of, price=2),
@@ -213,6 +213,9 @@ class TestAcquisition:
         assert action.cluster == "b"
 
     def test_only_matching_machines_are_acquired(self) -> None:
-        of = profile(Requirement(ZONE_KEY, Operator.NOT_IN, ("zone-a",)), Requirement("disk", Operator.DOES_NOT_EXIST))
+        of = profile(
+            Requirement(ZONE_KEY, RequirementOperator.NOT_IN, ("zone-a",)),
+            Requirement("disk", RequirementOperator.DOES_NOT_EXIST),
+        )
         free = [machine("a"), machine("b", zone="zone-b"), machine("c", zone="zone-b", price=2)]
         assert acquired(decide(free, [need(cpu(8), of=of)])) == ["b", "c"]

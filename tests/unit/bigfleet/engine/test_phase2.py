@@ -8,22 +8,22 @@ from typing import Any
 from bigfleet.core import penalty
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.engine import ActionKind, UnmetReason
 from tests.unit.engine_world import acted, configured, cpu, decide, machine, need, of_type, profile, same, zone_spread
 
 LOW, HIGH = profile(priority=100), profile(priority=1_000)
 
 
-def held(machine_id: str, of: Profile = LOW, cluster: str = "batch", **others: Any) -> Machine:
+def held(machine_id: str, of: NeedProfile = LOW, cluster: str = "batch", **others: Any) -> Machine:
     return configured(machine_id, cluster, of=of, **others)
 
 
-def batch(machines: int, of: Profile = LOW) -> Need:
+def batch(machines: int, of: NeedProfile = LOW) -> Need:
     return need(cpu(4 * machines), of=of, cluster="batch")
 
 
-def urgent(machines: float = 1, of: Profile = HIGH, unit: float = 1) -> Need:
+def urgent(machines: float = 1, of: NeedProfile = HIGH, unit: float = 1) -> Need:
     return need(cpu(4 * machines), cpu(unit), of=of, cluster="urgent")
 
 

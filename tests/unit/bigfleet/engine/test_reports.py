@@ -7,7 +7,7 @@ import pytest
 import bigfleet.engine
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import INSTANCE_TYPE_KEY, Operator, Requirement
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY, Requirement, RequirementOperator
 from bigfleet.engine import ActionKind, CapacityHint, UnmetReason
 from tests.unit.engine_world import (
     NO_CAP,
@@ -135,7 +135,7 @@ class TestViews:
 
 class TestHints:
     def test_free_machines_of_the_pinned_types_whatever_else_is_required(self) -> None:
-        of = profile(of_type("large"), Requirement("disk", Operator.EXISTS))
+        of = profile(of_type("large"), Requirement("disk", RequirementOperator.EXISTS))
         machines = [
             machine("a", instance_type="large", price=3),
             machine("b", instance_type="large", price=2),
@@ -146,7 +146,7 @@ class TestHints:
         assert decide(machines, [need(cpu(1), of=of)]).hints == (CapacityHint("c1", of, 3, 2, 1, 2.0, cpu(4)),)
 
     def test_an_unpinned_profile_is_told_of_all_at_no_price(self) -> None:
-        of = profile(Requirement(INSTANCE_TYPE_KEY, Operator.EXISTS))
+        of = profile(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.EXISTS))
         machines = [machine("a"), machine("b", MachineState.SPECULATIVE, instance_type="other")]
         assert decide(machines, [need(cpu(1), of=of)]).hints == (CapacityHint("c1", of, 2, 1, 1, 0.0, cpu(4)),)
 

@@ -5,7 +5,7 @@ from typing import Any
 from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.engine import ActionKind
 from tests.unit.engine_world import NO_CAP, EngineAndOracle, World, acted, machine, need, of_type, profile, same
 
@@ -18,7 +18,7 @@ def gpus(count: int) -> dict[str, int]:
     return {GPU: count * 1000}
 
 
-def a3_profile(priority: int = 1_000_000, gang: bool = False) -> Profile:
+def a3_profile(priority: int = 1_000_000, gang: bool = False) -> NeedProfile:
     requirements = [of_type(A3), same("topology.kubernetes.io/zone")] if gang else [of_type(A3)]
     return profile(*requirements, priority=priority, interruption=penalty.bucket_of(8192), reclamation=penalty.PINNED)
 
@@ -39,7 +39,7 @@ def a3_machines(count: int, state: MachineState = MachineState.IDLE, **others: A
     ]
 
 
-def a3_need(machines: int, of: Profile | None = None, cluster: str = "train", group: str = "") -> Need:
+def a3_need(machines: int, of: NeedProfile | None = None, cluster: str = "train", group: str = "") -> Need:
     return need(gpus(8 * machines), gpus(8), of=of or a3_profile(), cluster=cluster, group=group)
 
 

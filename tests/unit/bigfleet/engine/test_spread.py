@@ -3,7 +3,7 @@
 from collections import Counter
 
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, Profile, Spread, WhenUnsatisfiable
+from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, NeedProfile, Spread, WhenUnsatisfiable
 from bigfleet.engine import ActionKind, Decisions
 from tests.unit.engine_world import World, acted, configured, cpu, decide, machine, need, profile, same, zone_spread
 
@@ -75,7 +75,7 @@ def test_a_lost_machine_is_replaced_in_its_zone() -> None:
     assert world.step().actions == ()
 
 
-def bound(zone: str, number: int, of: Profile = SPREAD) -> Machine:
+def bound(zone: str, number: int, of: NeedProfile = SPREAD) -> Machine:
     return configured(f"{zone}-bound-{number}", zone=f"zone-{zone}", of=of)
 
 

@@ -23,7 +23,7 @@ from bigfleet.operator.bootstrap import Bootstrap
 from bigfleet.operator.drain import must_leave
 from bigfleet.operator.metrics import NODE_PHASES, SESSION_ENDERS, OperatorMetrics
 from bigfleet.operator.options import OperatorOptions
-from bigfleet.operator.outbox import CAPACITY, Outbox
+from bigfleet.operator.outbox import CAPACITY, ShardOutbox
 from bigfleet.operator.session import CertificateRenewed, SessionEnded, ended_by
 from bigfleet.operator.template import TemplateError
 
@@ -148,7 +148,7 @@ def count(counter: Counter) -> float:
 
 
 async def test_only_the_newest_roll_up_is_sent_and_answers_go_first(dropped: Counter, sent: Sent) -> None:
-    outbox = Outbox(dropped, sent.append)
+    outbox = ShardOutbox(dropped, sent.append)
     for time in (1, 2):
         outbox.put_rollup(ClusterCapacityNeeds(timestamp_unix_nanos=time))
     outbox.put(ack("a"))
@@ -164,7 +164,7 @@ async def test_only_the_newest_roll_up_is_sent_and_answers_go_first(dropped: Cou
 
 
 async def test_a_roll_up_counts_as_sent_once_it_was_written(dropped: Counter, sent: Sent) -> None:
-    outbox = Outbox(dropped, sent.append)
+    outbox = ShardOutbox(dropped, sent.append)
     outbox.put_rollup(ClusterCapacityNeeds())
     with pytest.raises(ConnectionError):
         await outbox.send_to(Wire(cut_after=0).write)
@@ -172,7 +172,7 @@ async def test_a_roll_up_counts_as_sent_once_it_was_written(dropped: Counter, se
 
 
 async def test_an_answer_whose_session_broke_is_sent_in_the_next_one(dropped: Counter, sent: Sent) -> None:
-    outbox = Outbox(dropped, sent.append)
+    outbox = ShardOutbox(dropped, sent.append)
     outbox.put(ack("a"))
     with pytest.raises(ConnectionError):
         await outbox.send_to(Wire(cut_after=0).write)
@@ -185,7 +185,7 @@ async def test_an_answer_whose_session_broke_is_sent_in_the_next_one(dropped: Co
 
 
 async def test_a_full_outbox_drops_the_newcomer_and_counts_it(dropped: Counter, sent: Sent) -> None:
-    outbox = Outbox(dropped, sent.append)
+    outbox = ShardOutbox(dropped, sent.append)
     for index in range(CAPACITY + 3):
         outbox.put(ack(str(index)))
     assert count(dropped) == 3

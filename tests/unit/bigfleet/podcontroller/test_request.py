@@ -8,7 +8,7 @@ import pytest
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.operator.rollup import contribution_of
-from bigfleet.podcontroller.controller import Request
+from bigfleet.podcontroller.controller import WrittenRequest
 from bigfleet.podcontroller.penalties import DefaultsError, load_defaults
 from bigfleet.podcontroller.pods import read_pod
 from bigfleet.podcontroller.request import Translation, request_name, request_of, translate
@@ -173,13 +173,13 @@ def test_a_request_belongs_to_its_pod() -> None:
     assert request["metadata"]["name"] == "cr-pod-web-0-0a1b2c3d"
     assert request["metadata"]["labels"] == {"bigfleet.lucy.sh/owned-by-pod": UID}
     assert request["metadata"]["ownerReferences"][0]["uid"] == UID
-    assert msgspec.convert(request, Request).pod == "default/web-0"
+    assert msgspec.convert(request, WrittenRequest).pod == "default/web-0"
 
 
 def test_a_request_of_somebody_else_is_nobodys() -> None:
     foreign = request_of(read_pod(pod()), {})
     foreign["metadata"]["labels"] = {}
-    assert msgspec.convert(foreign, Request).pod is None
+    assert msgspec.convert(foreign, WrittenRequest).pod is None
 
 
 def test_the_longest_pod_name_still_makes_a_legal_request_name() -> None:

@@ -8,10 +8,19 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.core.machines import CapacityType, MachineState
-from bigfleet.provider.kit import Inventory, Kind, Lifecycle, MachineRecord, ProviderMetrics, Shape, State, Timeouts
+from bigfleet.provider.kit import (
+    Kind,
+    Lifecycle,
+    MachineRecord,
+    ProviderInventory,
+    ProviderMetrics,
+    Shape,
+    State,
+    Timeouts,
+)
 from bigfleet.provider.kit.errors import IllegalTransition, TransitionFailed, UnknownMachine
-from bigfleet.provider.kit.fencing import UNFENCED
 from bigfleet.provider.kit.lifecycle import Mutation
+from bigfleet.rpc.fencing import UNFENCED
 
 SHAPE = Shape("m6i.large", "zone-a", CapacityType.ON_DEMAND, 1.0, 0.05, {"cpu": "4"})
 START = 1000
@@ -58,7 +67,7 @@ def state() -> State:
 
 
 @pytest.fixture
-def inventory(state: State) -> Inventory:
+def inventory(state: State) -> ProviderInventory:
     return state.inventory
 
 
@@ -84,7 +93,7 @@ def call(kind: Kind, cluster: str = "c", grace_seconds: int = 0) -> Mutation:
     return Mutation(kind, "m", UNFENCED, cluster=cluster, grace_seconds=grace_seconds)
 
 
-async def settled(inventory: Inventory, state: MachineState) -> MachineRecord:
+async def settled(inventory: ProviderInventory, state: MachineState) -> MachineRecord:
     async with asyncio.timeout(2):
         while (record := inventory.get("m")).state is not state:
             await asyncio.sleep(0)
@@ -92,7 +101,7 @@ async def settled(inventory: Inventory, state: MachineState) -> MachineRecord:
 
 
 async def test_a_backend_without_a_readiness_check_lands_when_its_work_is_done(
-    inventory: Inventory, backend: ScriptedBackend, lifecycle: Lifecycle
+    inventory: ProviderInventory, backend: ScriptedBackend, lifecycle: Lifecycle
 ) -> None:
     inventory.put(machine(MachineState.IDLE, host="host"))
     lifecycle.mutate(call(Kind.CONFIGURE))
@@ -110,7 +119,7 @@ async def test_a_backend_without_a_readiness_check_lands_when_its_work_is_done(
     ],
 )
 async def test_any_error_of_a_backend_makes_the_machine_failed(
-    inventory: Inventory, backend: ScriptedBackend, lifecycle: Lifecycle, error: Exception, last_error: str
+    inventory: ProviderInventory, backend: ScriptedBackend, lifecycle: Lifecycle, error: Exception, last_error: str
 ) -> None:
     inventory.put(machine(MachineState.SPECULATIVE))
     backend.error = error
@@ -122,7 +131,7 @@ async def test_any_error_of_a_backend_makes_the_machine_failed(
 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_the_end_of_a_transition_whose_machine_was_lost_is_discarded(
-    inventory: Inventory, backend: ScriptedBackend, lifecycle: Lifecycle, stubborn: bool
+    inventory: ProviderInventory, backend: ScriptedBackend, lifecycle: Lifecycle, stubborn: bool
 ) -> None:
     inventory.put(machine(MachineState.SPECULATIVE))
     backend.stubborn = stubborn
@@ -149,7 +158,7 @@ async def test_the_end_of_a_transition_whose_machine_was_lost_is_discarded(
 )
 @pytest.mark.parametrize("kind", Kind)
 async def test_a_failed_machine_takes_the_calls_that_help_it(
-    inventory: Inventory, lifecycle: Lifecycle, kind: Kind, failed_in: Kind | None, accepted: set[Kind]
+    inventory: ProviderInventory, lifecycle: Lifecycle, kind: Kind, failed_in: Kind | None, accepted: set[Kind]
 ) -> None:
     failed = replace(machine(MachineState.FAILED, host="host", cluster="c", last_error="x"), failed_in=failed_in)
     inventory.put(failed)
@@ -163,7 +172,9 @@ async def test_a_failed_machine_takes_the_calls_that_help_it(
         assert inventory.get("m") is failed
 
 
-async def test_metadata_of_a_request_is_copied_and_never_shared(inventory: Inventory, lifecycle: Lifecycle) -> None:
+async def test_metadata_of_a_request_is_copied_and_never_shared(
+    inventory: ProviderInventory, lifecycle: Lifecycle
+) -> None:
     inventory.put(machine(MachineState.IDLE, host="host"))
     metadata = {"k": "v"}
     lifecycle.mutate(replace(call(Kind.CONFIGURE), metadata=metadata))
@@ -172,7 +183,7 @@ async def test_metadata_of_a_request_is_copied_and_never_shared(inventory: Inven
 
 
 async def test_leaving_the_lifecycle_abandons_what_is_in_flight(
-    inventory: Inventory, backend: ScriptedBackend, lifecycle: Lifecycle
+    inventory: ProviderInventory, backend: ScriptedBackend, lifecycle: Lifecycle
 ) -> None:
     inventory.put(machine(MachineState.SPECULATIVE))
     lifecycle.mutate(call(Kind.CREATE))
@@ -191,7 +202,7 @@ def ids(records: list[MachineRecord]) -> list[str]:
     return [record.id for record in records]
 
 
-def test_a_delta_lists_a_machine_once_at_its_last_change(inventory: Inventory) -> None:
+def test_a_delta_lists_a_machine_once_at_its_last_change(inventory: ProviderInventory) -> None:
     for name in ("a", "b", "c"):
         inventory.put(machine(MachineState.IDLE, name))
     cursor = inventory.page().revision
@@ -204,7 +215,7 @@ def test_a_delta_lists_a_machine_once_at_its_last_change(inventory: Inventory) -
     assert inventory.page(delta.revision).records == []
 
 
-def test_a_removed_machine_is_a_tombstone_until_it_is_back(inventory: Inventory) -> None:
+def test_a_removed_machine_is_a_tombstone_until_it_is_back(inventory: ProviderInventory) -> None:
     inventory.put(machine(MachineState.IDLE, "a"))
     inventory.put(machine(MachineState.IDLE, "b"))
     cursor = inventory.page().revision
@@ -221,7 +232,7 @@ def test_a_removed_machine_is_a_tombstone_until_it_is_back(inventory: Inventory)
     assert (ids(delta.records), delta.removed_ids) == (["a"], [])
 
 
-def test_a_capped_delta_brings_each_tombstone_and_machine_exactly_once(inventory: Inventory) -> None:
+def test_a_capped_delta_brings_each_tombstone_and_machine_exactly_once(inventory: ProviderInventory) -> None:
     for name in ("a", "b", "c", "d"):
         inventory.put(machine(MachineState.IDLE, name))
     cursor = inventory.page().revision
@@ -236,7 +247,7 @@ def test_a_capped_delta_brings_each_tombstone_and_machine_exactly_once(inventory
     assert pages == [(["a"], []), (["c"], ["b", "d"])]
 
 
-def test_one_machine_that_changes_for_ever_hides_no_other(inventory: Inventory) -> None:
+def test_one_machine_that_changes_for_ever_hides_no_other(inventory: ProviderInventory) -> None:
     for name in ("a", "b", "c"):
         inventory.put(machine(MachineState.IDLE, name))
     cursor = inventory.page(limit=1).revision
@@ -248,7 +259,7 @@ def test_one_machine_that_changes_for_ever_hides_no_other(inventory: Inventory) 
     assert ids(inventory.page().records) == ["a", "c", "b"]
 
 
-def test_machines_outside_the_filter_do_not_use_up_the_cap(inventory: Inventory) -> None:
+def test_machines_outside_the_filter_do_not_use_up_the_cap(inventory: ProviderInventory) -> None:
     inventory.put(machine(MachineState.SPECULATIVE, "a"))
     inventory.put(machine(MachineState.IDLE, "b"))
     page = inventory.page(states={MachineState.IDLE}, limit=1)
@@ -257,7 +268,7 @@ def test_machines_outside_the_filter_do_not_use_up_the_cap(inventory: Inventory)
 
 
 @pytest.mark.parametrize("cursor", [b"", b"x", b"-1", b"999", b"1003", b"9" * 5000])
-def test_only_revisions_of_this_process_are_cursors(inventory: Inventory, cursor: bytes) -> None:
+def test_only_revisions_of_this_process_are_cursors(inventory: ProviderInventory, cursor: bytes) -> None:
     inventory.put(machine(MachineState.IDLE, "a"))
     inventory.put(machine(MachineState.IDLE, "b"))
     page = inventory.page(cursor)

@@ -17,8 +17,8 @@ from bigfleet.provider.kit import Kind, MachineRecord, Shape, State
 from bigfleet.provider.kit.domains import ShardDomains
 from bigfleet.provider.kit.entries import Entry, Flight
 from bigfleet.provider.kit.errors import Fenced
-from bigfleet.provider.kit.fencing import Token
 from bigfleet.provider.kit.store import Disk
+from bigfleet.rpc.fencing import FencingToken
 
 SHAPES = [
     Shape("m6i.large", zone, CapacityType.ON_DEMAND, 1.0, 0.05, {"cpu": "4"}, {"rack": f"{zone}-1"})
@@ -65,7 +65,7 @@ def play(state: State, step: tuple[Any, ...]) -> None:
             state.flights.end(name)
         case ("admit", name, epoch, sequence):
             with suppress(Fenced):
-                state.fences.admit(Token("shard", epoch, sequence), name)
+                state.fences.admit(FencingToken("shard", epoch, sequence), name)
         case ("operate", name, kind):
             state.operations.new(name, kind)
         case ("fly", name, kind) if name in state.inventory:
@@ -185,11 +185,11 @@ def test_marks_for_strangers_do_not_grow_without_end(monkeypatch: pytest.MonkeyP
     state = State(Kept())
     state.inventory.put(machine("known"))
     for name in ("known", "x", "y", "z"):
-        state.fences.admit(Token("shard", 5, 5), name)
+        state.fences.admit(FencingToken("shard", 5, 5), name)
     for name in ("known", "y", "z"):
         with pytest.raises(Fenced):
-            state.fences.admit(Token("shard", 5, 5), name)
-    state.fences.admit(Token("shard", 5, 5), "x")
+            state.fences.admit(FencingToken("shard", 5, 5), name)
+    state.fences.admit(FencingToken("shard", 5, 5), "x")
 
 
 async def test_changes_that_come_while_the_journal_is_compacted_are_kept(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_changes_that_come_while_the_journal_is_compacted_are_kept(tmp_pat
     writer = asyncio.create_task(disk.run(state.snapshot))
     for number in range(300):
         state.inventory.put(machine(f"m-{number % 40}", number % 2, metadata={"number": str(number)}))
-        state.fences.admit(Token("shard", 1, number + 1), f"m-{number % 40}")
+        state.fences.admit(FencingToken("shard", 1, number + 1), f"m-{number % 40}")
         if number % 7 == 0:
             await disk.flushed()
         elif number % 3 == 0:

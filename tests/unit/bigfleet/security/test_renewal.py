@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
-from bigfleet.security.renewal import Life, Renewal, keep_renewed
+from bigfleet.security.renewal import Renewal, Validity, keep_renewed
 
 BEGIN = datetime(2026, 11, 17, tzinfo=UTC)
-DAY = Life(BEGIN, BEGIN + timedelta(hours=24))
+DAY = Validity(BEGIN, BEGIN + timedelta(hours=24))
 
 
 def test_a_day_is_renewed_after_sixteen_hours() -> None:
@@ -30,7 +30,7 @@ def test_life_begins_when_the_file_was_written(tmp_path: Path) -> None:
     Authority.create("test").issue(Identity("admin"), lifetime=timedelta(hours=3)).write(tmp_path)
     written = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
     os.utime(tmp_path / "tls.crt", (written.timestamp(), written.timestamp()))
-    life = Life.of(tmp_path / "tls.crt")
+    life = Validity.of(tmp_path / "tls.crt")
     assert life.begin == written
     assert timedelta(hours=3.9) < life.end - life.begin < timedelta(hours=4.1)
 

@@ -26,7 +26,7 @@ from bigfleet.security.authority import Authority, BadRequest, signing_request
 from bigfleet.security.certificates import Subject, new_key
 from bigfleet.security.credentials import CHANNEL_OPTIONS, CannotListen
 from bigfleet.security.enrol_pod import EnrollOptions, EnrolmentFailed, enroll
-from bigfleet.security.entitlement import BoundPod, NotYet, Refused, bound_pod, host_names
+from bigfleet.security.entitlement import BoundPod, NotEntitled, NotYet, bound_pod, host_names
 from bigfleet.security.files import IdentityFiles
 from bigfleet.security.identity import InvalidIdentity, identity_of
 from bigfleet.security.issuer import Issuer, start_https
@@ -331,7 +331,7 @@ class TestEntitlement:
         ],
     )
     def test_refuses_with_a_reason(self, changes: dict[str, Any], reason: str) -> None:
-        with pytest.raises(Refused, match=reason):
+        with pytest.raises(NotEntitled, match=reason):
             bound_pod(review(**changes), NAMESPACE)
 
     def test_names_come_from_the_pod(self) -> None:
@@ -348,7 +348,7 @@ class TestEntitlement:
         assert host_names(bound_pod(review(), NAMESPACE), pod(spec={})).dns == ("shard.bigfleet",)
 
     def test_a_token_of_an_earlier_pod_is_refused(self) -> None:
-        with pytest.raises(Refused, match="earlier pod"):
+        with pytest.raises(NotEntitled, match="earlier pod"):
             host_names(bound_pod(review(), NAMESPACE), pod(uid="u-2"))
 
     def test_a_pod_without_an_address_must_wait(self) -> None:

@@ -12,13 +12,20 @@ from prometheus_client import CollectorRegistry
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.priority import OTHER
-from bigfleet.core.requirements import ZONE_KEY, Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.core.requirements import (
+    ZONE_KEY,
+    NeedProfile,
+    Requirement,
+    RequirementOperator,
+    Spread,
+    WhenUnsatisfiable,
+)
 from bigfleet.core.vectors import Vector
 from bigfleet.shard.inventory import claims
 from bigfleet.shard.inventory.claims import ClusterClaims
 from bigfleet.shard.inventory.inventory import Inventory
 
-SAME = Requirement("rack", Operator.SAME)
+SAME = Requirement("rack", RequirementOperator.SAME)
 HARD = Spread(ZONE_KEY, 1, WhenUnsatisfiable.DO_NOT_SCHEDULE)
 SOFT = Spread(ZONE_KEY, 1, WhenUnsatisfiable.SCHEDULE_ANYWAY)
 
@@ -61,7 +68,7 @@ def need(
     group: str = "",
     cluster: str = "c",
 ) -> Need:
-    profile = Profile.canonical(requirements, spread, priority, 0, 0)
+    profile = NeedProfile.canonical(requirements, spread, priority, 0, 0)
     return Need(cluster, profile, aggregate, dict.fromkeys(aggregate, 1), group)
 
 

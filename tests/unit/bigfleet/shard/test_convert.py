@@ -9,7 +9,7 @@ from bigfleet.api.v1alpha1 import capacity_pb2, provider_pb2
 from bigfleet.core import penalty
 from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Operator, Profile, Requirement
+from bigfleet.core.requirements import NeedProfile, Requirement, RequirementOperator
 from bigfleet.shard.convert import (
     BadMachine,
     BadRollup,
@@ -98,8 +98,8 @@ class TestDemand:
 class TestMetadata:
     def test_survives_the_round_trip_with_infinity_and_a_nul(self) -> None:
         # spec trap: PINNED is written `+Inf` and read back, and a group holds a NUL.
-        requirement = Requirement("rack", Operator.SAME)
-        profile = Profile.canonical([requirement], [], 7, penalty.PINNED, penalty.HALF_DOLLAR)
+        requirement = Requirement("rack", RequirementOperator.SAME)
+        profile = NeedProfile.canonical([requirement], [], 7, penalty.PINNED, penalty.HALF_DOLLAR)
         assignment = assignment_for(profile, "rack\0app=db,;")
         metadata = metadata_from_assignment(assignment)
         assert metadata[PREFIX + "interruption-penalty-dollars"] == "+Inf"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bigfleet.core.machines import UNASSIGNED, Assignment, CapacityType, Machine, MachineState
-from bigfleet.shard.inventory.inventory import IllegalTransition, Inventory, Rejected
+from bigfleet.shard.inventory.inventory import IllegalMove, Inventory, Rejected
 from tests.unit.shard_world import Clock
 
 IDLE = Machine("m", MachineState.IDLE, host="h", capacity_type=CapacityType.ON_DEMAND, instance_type="big", zone="z")
@@ -34,7 +34,7 @@ class TestOurOwnMoves:
     def test_follow_the_legal_edges(self, inventory: Inventory) -> None:
         holding(inventory, IDLE).move("m", MachineState.CONFIGURING, "c", ASSIGNED)
         assert inventory.machines["m"].cluster == "c"
-        with pytest.raises(IllegalTransition, match="Configuring → Deleting"):
+        with pytest.raises(IllegalMove, match="Configuring → Deleting"):
             inventory.move("m", MachineState.DELETING)
 
     def test_are_told_to_nobody(self, inventory: Inventory) -> None:

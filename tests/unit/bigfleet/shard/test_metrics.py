@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.core import penalty
 from bigfleet.core.machines import CapacityType, MachineState
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.engine import ActionKind, Shortfall
-from bigfleet.shard.metrics import Outcome, ReportOutcome, ShardMetrics
+from bigfleet.shard.metrics import ActionOutcome, ReportOutcome, ShardMetrics
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None
 
 
 def shortfall(priority: int, age: int) -> Shortfall:
-    profile = Profile.canonical([], [], priority, 0, 0)
+    profile = NeedProfile.canonical([], [], priority, 0, 0)
     return Shortfall(profile.fingerprint, profile, {"cpu": 1}, age)
 
 
@@ -35,7 +35,7 @@ def shortfall(priority: int, age: int) -> Shortfall:
 def test_every_series_that_a_gate_reads_is_there_at_zero(registry: CollectorRegistry) -> None:
     for kind in ActionKind:
         assert value(registry, "actions_total", kind=kind) == 0
-        for outcome in Outcome:
+        for outcome in ActionOutcome:
             assert value(registry, "action_execute_outcomes_total", kind=kind, outcome=outcome) == 0
     for bucket in penalty.ALL_BUCKETS:
         assert value(registry, "demand_machines", interruption_penalty_bucket=penalty.label(bucket)) == 0

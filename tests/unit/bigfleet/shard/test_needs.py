@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from bigfleet.core.needs import Need
-from bigfleet.core.requirements import Profile
+from bigfleet.core.requirements import NeedProfile
 from bigfleet.shard.sessions.needs import NeedsTable
 
 
 def need(priority: int, group: str = "", cpu: int = 1000, bucket: int = 0) -> Need:
-    return Need("c", Profile.canonical([], [], priority, bucket, 0), {"cpu": cpu}, {"cpu": 1}, group)
+    return Need("c", NeedProfile.canonical([], [], priority, bucket, 0), {"cpu": cpu}, {"cpu": 1}, group)
 
 
 def rows(count: int) -> list[Need]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bigfleet.api.v1alpha1 import shard_pb2
-from bigfleet.shard.sessions.outbox import Outbox
+from bigfleet.shard.sessions.outbox import OperatorOutbox
 from bigfleet.shard.sessions.questions import NoSession, Questions
 
 
@@ -22,7 +22,7 @@ def nothing() -> None:
 
 
 async def test_it_sends_in_order_and_only_the_newest_of_a_key() -> None:
-    outbox = Outbox({}, nothing)
+    outbox = OperatorOutbox({}, nothing)
     outbox.put("a", frame("a1"))
     outbox.put("b", frame("b1"))
     outbox.put("a", frame("a2"))
@@ -31,7 +31,7 @@ async def test_it_sends_in_order_and_only_the_newest_of_a_key() -> None:
 
 
 async def test_hints_wait_until_nothing_else_does() -> None:
-    outbox = Outbox({}, nothing)
+    outbox = OperatorOutbox({}, nothing)
     outbox.put("available:x", hint("x"))
     outbox.put("a", frame("a"))
     assert (await outbox.take()).node_state_update.machine_id == "a"
@@ -39,7 +39,7 @@ async def test_hints_wait_until_nothing_else_does() -> None:
 
 
 def test_of_one_that_nobody_read_only_the_departures_are_kept() -> None:
-    outbox = Outbox({"old": frame("old", removed=True)}, nothing)
+    outbox = OperatorOutbox({"old": frame("old", removed=True)}, nothing)
     outbox.put("a", frame("a"))
     outbox.put("b", frame("b", removed=True))
     outbox.put("ack", shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo="rollup")))
@@ -48,7 +48,7 @@ def test_of_one_that_nobody_read_only_the_departures_are_kept() -> None:
 
 async def test_beyond_the_limit_the_oldest_hints_go_and_then_the_session() -> None:
     dropped: list[None] = []
-    outbox = Outbox({"resync": frame("resync")}, lambda: dropped.append(None), limit=3)
+    outbox = OperatorOutbox({"resync": frame("resync")}, lambda: dropped.append(None), limit=3)
     outbox.begun()
     for key in ("x", "y", "z"):
         outbox.put(f"available:{key}", hint(key))
@@ -64,7 +64,7 @@ async def test_beyond_the_limit_the_oldest_hints_go_and_then_the_session() -> No
 
 
 def test_what_a_session_begins_with_may_be_any_number() -> None:
-    outbox = Outbox({}, nothing, limit=1)
+    outbox = OperatorOutbox({}, nothing, limit=1)
     for number in range(100):
         outbox.put(f"node:{number}", frame(str(number)))
     outbox.begun()

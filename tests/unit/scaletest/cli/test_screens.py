@@ -8,17 +8,17 @@ import pytest
 from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
 from scaletest.cli.app import app
-from scaletest.cli.standing import standing_lines
+from scaletest.cli.status_text import status_lines
 from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import all_gates
 from scaletest.judge.judging import Judgement
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.report.console import verdict_lines
 from scaletest.report.fitting import fitted, pasteable
 from scaletest.report.plan import full_plan_lines
-from scaletest.run.fleet.status import Standing
+from scaletest.run.fleet.status import FleetStatus
 from scaletest.run.steps.guard import Caps
 from tests.unit.plans import shipped_plan, smoke_plan
 from tests.unit.scaletest.cli.test_cli import run_cli
@@ -74,7 +74,7 @@ def test_the_final_table_fits_whatever_went_wrong() -> None:
     facts = RunFacts(plan, "20261118-094502-smoke-df3c")
     facts.judgement = Judgement(gates, [])
     facts.snapshot = {"samples": 1}
-    outcome = Outcome(
+    outcome = RunOutcome(
         [
             (ExitCode.GATE_FAILED, f"demandHeldWrongly: {why}"),
             (ExitCode.VOID, why),
@@ -104,10 +104,10 @@ def test_status_fits_and_its_commands_can_be_pasted() -> None:
     ]
     run_id, home = "20261118-094502-dev-50-df3c", Path("/home/engineer/.local/state/bigfleet-scaletest/hosts/h1a2b3c4")
     for host_id in ("h1a2b3c4", ""):
-        one = Standing(
+        one = FleetStatus(
             host_id, run_id, "127.201.0.1", time.time(), None, "bigfleet-scaletest", home / "kubeconfig", home, pods
         )
-        lines = standing_lines(one)
+        lines = status_lines(one)
         assert not too_long(lines)
         assert any(line.startswith("  remove") for line in lines)
 

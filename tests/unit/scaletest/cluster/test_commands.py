@@ -12,7 +12,7 @@ from scaletest.cluster.control_plane import commands
 from scaletest.cluster.control_plane.issuing import ensure_pki
 from scaletest.cluster.control_plane.supervisor import ControlPlaneOptions
 from scaletest.components import scheduler
-from scaletest.components.component import Component, Site
+from scaletest.components.component import Component, Plane
 from scaletest.components.pki import Pki
 from scaletest.errors import ScaletestError
 
@@ -31,53 +31,53 @@ OPTIONS = workload.WorkloadOptions(
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plane:
     for name in TOOLS:
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("SCALETEST_TOOLS", str(tmp_path))
-    return Site(POD_IP, tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"))
+    return Plane(POD_IP, tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig"))
 
 
 def arguments(component: Component) -> dict[str, str]:
     return dict(argument.removeprefix("--").split("=", 1) for argument in component.arguments)
 
 
-def scheduler_configuration(site: Site, **settings: int) -> dict[str, Any]:
-    return scheduler.configuration(site, commands.scheduling_settings(Path("scheduler.yaml"), **settings))
+def scheduler_configuration(plane: Plane, **settings: int) -> dict[str, Any]:
+    return scheduler.configuration(plane, commands.scheduling_settings(Path("scheduler.yaml"), **settings))
 
 
-def test_everything_binds_the_pods_address(site: Site) -> None:
-    etcd = arguments(commands.storage(site, "etcd"))
+def test_everything_binds_the_pods_address(plane: Plane) -> None:
+    etcd = arguments(commands.storage(plane, "etcd"))
     assert etcd["listen-client-urls"] == f"https://{POD_IP}:2379"
     assert etcd["listen-peer-urls"] == f"https://{POD_IP}:2380"
     for command in (
-        commands.api(site, "etcd", 400, ()),
-        commands.controllers(site),
-        commands.scheduling(site, commands.scheduling_settings(Path("scheduler.yaml"))),
+        commands.api(plane, "etcd", 400, ()),
+        commands.controllers(plane),
+        commands.scheduling(plane, commands.scheduling_settings(Path("scheduler.yaml"))),
     ):
         assert arguments(command)["bind-address"] == POD_IP
-    assert arguments(commands.kubelets(site, 0))["server-address"] == f"{POD_IP}:10247"
+    assert arguments(commands.kubelets(plane, 0))["server-address"] == f"{POD_IP}:10247"
 
 
-def test_an_apiserver_that_allows_everything_lets_nobody_in_without_a_certificate(site: Site) -> None:
-    apiserver = arguments(commands.api(site, "etcd", 400, ()))
+def test_an_apiserver_that_allows_everything_lets_nobody_in_without_a_certificate(plane: Plane) -> None:
+    apiserver = arguments(commands.api(plane, "etcd", 400, ()))
     assert apiserver["authorization-mode"] == "AlwaysAllow"
     assert apiserver["anonymous-auth"] == "false"
-    assert apiserver["client-ca-file"] == str(site.pki.ca)
+    assert apiserver["client-ca-file"] == str(plane.pki.ca)
 
 
-def test_what_evictions_and_lost_nodes_need_stays_on(site: Site) -> None:
-    controllers = arguments(commands.controllers(site))["controllers"].split(",")
+def test_what_evictions_and_lost_nodes_need_stays_on(plane: Plane) -> None:
+    controllers = arguments(commands.controllers(plane))["controllers"].split(",")
     assert {"disruption-controller", "pod-garbage-collector-controller"} <= set(controllers)
-    assert "policy" not in arguments(commands.api(site, "etcd", 400, ()))["runtime-config"]
+    assert "policy" not in arguments(commands.api(plane, "etcd", 400, ()))["runtime-config"]
 
 
-def test_extra_flags_come_last_so_that_they_win(site: Site) -> None:
-    assert commands.api(site, "etcd", 400, ("--v=4",)).arguments[-1] == "--v=4"
+def test_extra_flags_come_last_so_that_they_win(plane: Plane) -> None:
+    assert commands.api(plane, "etcd", 400, ("--v=4",)).arguments[-1] == "--v=4"
 
 
-def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: Site) -> None:
-    configuration = scheduler_configuration(site)
+def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(plane: Plane) -> None:
+    configuration = scheduler_configuration(plane)
     (profile,) = configuration["profiles"]
     strategy = profile["pluginConfig"][0]["args"]["scoringStrategy"]
     assert strategy["type"] == "MostAllocated"
@@ -85,24 +85,24 @@ def test_the_scheduler_packs_densely_and_keeps_its_own_back_off(site: Site) -> N
     assert not any("Backoff" in key for key in configuration)
 
 
-def test_a_capped_back_off_is_a_knob(site: Site) -> None:
-    configuration = scheduler_configuration(site, pod_max_backoff_seconds=2)
+def test_a_capped_back_off_is_a_knob(plane: Plane) -> None:
+    configuration = scheduler_configuration(plane, pod_max_backoff_seconds=2)
     assert configuration["podInitialBackoffSeconds"] == 1
     assert configuration["podMaxBackoffSeconds"] == 2
 
 
-def test_kine_listens_on_a_file_that_the_apiserver_dials(site: Site) -> None:
-    (site.directory / "kine").touch(mode=0o755)
-    listens = arguments(commands.storage(site, "kine"))["listen-address"]
-    apiserver = arguments(commands.api(site, "kine", 400, ()))
-    assert listens == f"unix://{site.directory}/kine.sock"
+def test_kine_listens_on_a_file_that_the_apiserver_dials(plane: Plane) -> None:
+    (plane.directory / "kine").touch(mode=0o755)
+    listens = arguments(commands.storage(plane, "kine"))["listen-address"]
+    apiserver = arguments(commands.api(plane, "kine", 400, ()))
+    assert listens == f"unix://{plane.directory}/kine.sock"
     assert apiserver["etcd-servers"] == listens
     assert "etcd-cafile" not in apiserver
 
 
-def test_kine_without_its_binary_is_refused_with_the_way_out(site: Site) -> None:
+def test_kine_without_its_binary_is_refused_with_the_way_out(plane: Plane) -> None:
     with pytest.raises(ScaletestError, match="kine is not on PATH") as refusal:
-        commands.command(commands.storage(site, "kine"))
+        commands.command(commands.storage(plane, "kine"))
     assert "set the substrate's cluster.storage to etcd" in refusal.value.hint
 
 
@@ -164,7 +164,7 @@ def test_cluster_n_belongs_to_shard_n_modulo_the_number_of_shards() -> None:
 
 def make_pki(directory: Path, pod_ip: str = POD_IP) -> Pki:
     pki = Pki(directory / "certs", directory / "admin.kubeconfig")
-    ensure_pki(Site(pod_ip, directory, pki))
+    ensure_pki(Plane(pod_ip, directory, pki))
     return pki
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.kube import Metadata
+from bigfleet.kube import ObjectMeta
 from scaletest.cluster.load.run_watch import RunConfigMap, RunState, RunWatch
 from scaletest.cluster.mounted import read_mounted
 from scaletest.errors import UsageError
@@ -42,7 +42,7 @@ def test_a_missing_file_is_an_error_and_no_traceback(tmp_path: Path) -> None:
 
 
 def config_map(phase: str, soak_start: str = "") -> RunConfigMap:
-    return RunConfigMap(Metadata(), RunState(phase, soak_start))
+    return RunConfigMap(ObjectMeta(), RunState(phase, soak_start))
 
 
 async def test_the_soak_is_on_from_its_phase_until_the_next() -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from scaletest.cluster.nodes.node_creator import boot_delay_seconds, node_of
-from scaletest.cluster.nodes.phone_home import PhoneHome
+from scaletest.cluster.nodes.phone_home import PhoneHomeStream
 from scaletest.cluster.nodes.trims import Promise
 from tests.phones import Listener, listening
 
@@ -37,9 +37,9 @@ def test_no_boot_delay_can_be_asked_for() -> None:
 
 
 @asynccontextmanager
-async def reporting(full_seconds: float = 60) -> AsyncIterator[tuple[Listener, PhoneHome]]:
+async def reporting(full_seconds: float = 60) -> AsyncIterator[tuple[Listener, PhoneHomeStream]]:
     async with listening() as (provider, address):
-        phone = PhoneHome("kwok-cluster-0", address, None, full_seconds=full_seconds)
+        phone = PhoneHomeStream("kwok-cluster-0", address, None, full_seconds=full_seconds)
         phone.note("m-2", True)
         phone.note("m-1", True)
         task = asyncio.ensure_future(phone.run())

@@ -7,10 +7,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from bigfleet.kube import KubeConfig
 from scaletest.cluster.control_plane.issuing import ensure_pki
-from scaletest.components.component import Site
+from scaletest.components.component import Plane
 from scaletest.components.pki import Pki
 from scaletest.host.addresses import Network
-from scaletest.host.credentials import make_site
+from scaletest.host.credentials import make_plane
 from tests.golden.rendering import compare_with_stored
 
 
@@ -53,10 +53,10 @@ def listing(root: Path) -> str:
 
 
 def test_the_embedded_host_has_the_certificates_that_were_stored(tmp_path: Path) -> None:
-    make_site(tmp_path, Network(99))
+    make_plane(tmp_path, Network(99))
     compare_with_stored("commands/embedded-host-certificates.txt", listing(tmp_path))
 
 
 def test_a_kwok_cluster_has_the_certificates_that_were_stored(tmp_path: Path) -> None:
-    ensure_pki(Site("127.9.8.7", tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig")))
+    ensure_pki(Plane("127.9.8.7", tmp_path, Pki(tmp_path / "certs", tmp_path / "admin.kubeconfig")))
     compare_with_stored("commands/kwok-cluster-certificates.txt", listing(tmp_path))

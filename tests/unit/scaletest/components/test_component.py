@@ -6,7 +6,7 @@ import pytest
 
 from scaletest.components import apiserver, controller_manager, etcd, kine, kwok, scheduler
 from scaletest.components.apiserver import ApiserverSettings
-from scaletest.components.component import Component, Site, rendered, switched_off
+from scaletest.components.component import Component, Plane, rendered, switched_off
 from scaletest.components.controller_manager import ControllerManagerSettings
 from scaletest.components.etcd import EtcdSettings
 from scaletest.components.kwok import KwokSettings
@@ -14,11 +14,11 @@ from scaletest.components.pki import Pki
 from scaletest.components.scheduler import SchedulerSettings
 
 
-def site_at(address: str) -> Site:
-    return Site(address, Path("/data"), Pki(Path("/pki"), Path("/admin.kubeconfig")))
+def plane_at(address: str) -> Plane:
+    return Plane(address, Path("/data"), Pki(Path("/pki"), Path("/admin.kubeconfig")))
 
 
-SITE = site_at("127.9.8.7")
+SITE = plane_at("127.9.8.7")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_component_says_where_its_health_and_metrics_are(component: Component,
 
 
 def test_an_ipv6_address_is_in_brackets_in_urls_and_bare_where_it_is_bound() -> None:
-    component = apiserver.build(site_at("fd00::7"), ApiserverSettings("RBAC", admission_off=()))
+    component = apiserver.build(plane_at("fd00::7"), ApiserverSettings("RBAC", admission_off=()))
     assert component.health_url == "https://[fd00::7]:6443/readyz"
     assert "--bind-address=fd00::7" in component.arguments
 

@@ -8,21 +8,21 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from bigfleet.kube import KubeConfig
-from scaletest.components.component import Site
+from scaletest.components.component import Plane
 from scaletest.components.pki import Pki
 from scaletest.host import commands
 from scaletest.host.addresses import Network
-from scaletest.host.credentials import make_site
+from scaletest.host.credentials import make_plane
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return make_site(tmp_path, Network(99))
+def plane(tmp_path: Path) -> Plane:
+    return make_plane(tmp_path, Network(99))
 
 
 @pytest.fixture
-def made(site: Site) -> Pki:
-    return site.pki
+def made(plane: Plane) -> Pki:
+    return plane.pki
 
 
 def certificate(path: Path) -> x509.Certificate:
@@ -79,12 +79,12 @@ def test_certificates_stand_up_to_strict_verification(made: Pki) -> None:
     assert ends[0].getpeercert() is not None
 
 
-def test_no_secret_is_on_a_command_line_and_everything_binds_the_hosts_address(site: Site) -> None:
+def test_no_secret_is_on_a_command_line_and_everything_binds_the_hosts_address(plane: Plane) -> None:
     components = [
-        commands.storage(site),
-        commands.api(site, Network(99)),
-        commands.controllers(site),
-        commands.scheduling(site),
+        commands.storage(plane),
+        commands.api(plane, Network(99)),
+        commands.controllers(plane),
+        commands.scheduling(plane),
     ]
     words = [word for component in components for word in component.arguments]
     assert not [word for word in words if "PRIVATE KEY" in word or "0.0.0.0" in word]

@@ -9,7 +9,7 @@ import pytest
 from bigfleet.kube import KubeClient, KubeConfig, Object, key_of
 from scaletest.host.addresses import Network, PodAddresses
 from scaletest.host.kubelet.network.hosts import host_name, hosts_text
-from scaletest.host.kubelet.network.names import Names, lowest_port, served_port
+from scaletest.host.kubelet.network.names import PodNames, lowest_port, served_port
 from scaletest.host.kubelet.network.relay import splice
 from scaletest.host.kubelet.network.rewrite import ServiceName
 from scaletest.host.kubelet.network.services import target_port
@@ -46,9 +46,9 @@ class Services:
 
 
 @pytest.fixture
-async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+async def names(monkeypatch: pytest.MonkeyPatch) -> PodNames:
     client = KubeClient(KubeConfig("https://127.0.0.1:1"), user_agent="test")
-    known = Names(client, NETWORK, PodAddresses(NETWORK))
+    known = PodNames(client, NETWORK, PodAddresses(NETWORK))
     services = Services(
         service("web"),
         service("peers", clusterIP="None"),
@@ -66,13 +66,13 @@ async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     return known
 
 
-async def test_a_pod_behind_a_service_has_one_address_for_ever(names: Names) -> None:
+async def test_a_pod_behind_a_service_has_one_address_for_ever(names: PodNames) -> None:
     first = names.resolve(pod("me"), ServiceName("demo", "peers", "web-7"))
     assert first
     assert first == names.resolve(pod("you"), ServiceName("demo", "peers", "web-7"))
 
 
-async def test_one_pod_can_be_led_to_a_relay_while_the_others_are_not(names: Names) -> None:
+async def test_one_pod_can_be_led_to_a_relay_while_the_others_are_not(names: PodNames) -> None:
     peer = ServiceName("demo", "peers", "web-0")
     direct = names.resolve(pod("you"), peer)
     names.divert("demo/me", "demo/web-0", "127.200.77.7")
@@ -84,7 +84,7 @@ async def test_one_pod_can_be_led_to_a_relay_while_the_others_are_not(names: Nam
     assert names.resolve(pod("you"), peer) == direct
 
 
-async def test_a_service_is_found_at_its_cluster_address_or_at_one_made_for_it(names: Names) -> None:
+async def test_a_service_is_found_at_its_cluster_address_or_at_one_made_for_it(names: PodNames) -> None:
     web, peers = (names.resolve(pod("me"), ServiceName("demo", name)) for name in ("web", "peers"))
     assert web is not None
     assert peers is not None
@@ -96,7 +96,7 @@ async def test_a_service_is_found_at_its_cluster_address_or_at_one_made_for_it(n
     assert far.address == "example.com"
 
 
-async def test_a_headless_service_is_served_only_once_somebody_asked(names: Names) -> None:
+async def test_a_headless_service_is_served_only_once_somebody_asked(names: PodNames) -> None:
     peers = service("peers", clusterIP="None")
     assert names.served_at(peers) is None
     asked = names.resolve(pod("me"), ServiceName("demo", "peers"))
@@ -105,7 +105,7 @@ async def test_a_headless_service_is_served_only_once_somebody_asked(names: Name
     assert names.served_at(peers) == asked.address
 
 
-async def test_a_hosts_file_has_every_spelling_that_the_pod_could_use(names: Names) -> None:
+async def test_a_hosts_file_has_every_spelling_that_the_pod_could_use(names: PodNames) -> None:
     text = hosts_text(
         pod("me", hostAliases=[{"ip": "127.1.1.1", "hostnames": ["alias"]}]),
         "127.200.9.9",
@@ -124,7 +124,7 @@ async def test_a_hosts_file_has_every_spelling_that_the_pod_could_use(names: Nam
     assert [line.split("\t")[0] for line in peers] == [zero.split("\t")[0]]
 
 
-async def test_services_of_the_namespace_are_in_the_environment(names: Names) -> None:
+async def test_services_of_the_namespace_are_in_the_environment(names: PodNames) -> None:
     port = str(served_port(90))
     assert names.environment_of(pod("me")) == {"WEB_SERVICE_HOST": "127.200.128.9", "WEB_SERVICE_PORT": port}
     assert names.environment_of(pod("me", enableServiceLinks=False)) == {}

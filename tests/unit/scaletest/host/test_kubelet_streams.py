@@ -9,10 +9,10 @@ from http import HTTPStatus
 import pytest
 
 from scaletest.host.kubelet.streams import spdy
-from scaletest.host.kubelet.streams.httpserver import Refusal, Request, parse
+from scaletest.host.kubelet.streams.httpserver import HttpRefusal, HttpRequest, parse
 
 
-def request_for(head: bytes) -> tuple[Request, "Wire"]:
+def request_for(head: bytes) -> tuple[HttpRequest, "Wire"]:
     wire = Wire()
     return parse(head, asyncio.StreamReader(), wire), wire
 
@@ -94,7 +94,7 @@ async def test_a_stream_ends_when_its_client_leaves() -> None:
 
 
 def test_a_refusal_carries_its_status() -> None:
-    assert Refusal(HTTPStatus.NOT_FOUND, "no such pod").status == 404
+    assert HttpRefusal(HTTPStatus.NOT_FOUND, "no such pod").status == 404
 
 
 class SpdyClient:
@@ -105,7 +105,7 @@ class SpdyClient:
         self.wire = Wire()
         self.opened: list[spdy.Stream] = []
         self._deflate = zlib.compressobj(zdict=spdy.DICTIONARY)
-        connection = spdy.Connection(self.reader, self.wire, self.opened.append)
+        connection = spdy.SpdyConnection(self.reader, self.wire, self.opened.append)
         self.task = asyncio.create_task(connection.run())
 
     def open(self, number: int, **headers: str) -> None:

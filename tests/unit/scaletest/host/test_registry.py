@@ -16,8 +16,8 @@ from scaletest.host.ending import end_host
 from scaletest.host.markers import HOST_MARKER
 from scaletest.host.owners import Owner
 from scaletest.host.records import state_dir
-from scaletest.host.registry import DAEMON, Host, HostRecord, choose, find_hosts, find_orphans, new_host
-from scaletest.run.target.contexts import ContextRecord, find_stages, new_stage_dir
+from scaletest.host.registry import DAEMON, HostRecord, RegisteredHost, choose, find_hosts, find_orphans, new_host
+from scaletest.run.target.contexts import ContextRecord, find_context_runs, new_context_dir
 from tests.patience import eventually
 
 
@@ -63,7 +63,7 @@ def start(processes: list[subprocess.Popen[bytes]], host_id: str, word: str) -> 
     process.stdout.readline()
 
 
-def the(host_id: str) -> Host:
+def the(host_id: str) -> RegisteredHost:
     [found] = [host for host in find_hosts() if host.id == host_id]
     return found
 
@@ -157,7 +157,7 @@ async def test_a_number_that_another_host_has_now_is_not_signalled(
     processes: list[subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     start(processes, secrets.token_hex(4), DAEMON)
-    gone = Host(secrets.token_hex(4), tmp_path / "gone", None, daemon=processes[0].pid)
+    gone = RegisteredHost(secrets.token_hex(4), tmp_path / "gone", None, daemon=processes[0].pid)
     await end_host(gone)
     await end_host(gone, force=True)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -172,8 +172,8 @@ def test_a_record_that_cannot_be_read_is_no_record() -> None:
 
 def test_hosts_are_called_by_their_beginning_or_by_their_run(tmp_path: Path) -> None:
     hosts = [
-        Host("ab12", tmp_path, record("ab12", None, run_id="2026-smoke"), 1),
-        Host("ab34", tmp_path, record("ab34", None), 1),
+        RegisteredHost("ab12", tmp_path, record("ab12", None, run_id="2026-smoke"), 1),
+        RegisteredHost("ab34", tmp_path, record("ab34", None), 1),
     ]
     assert choose(hosts, "ab1").id == "ab12"
     assert choose(hosts, "2026").id == "ab12"
@@ -187,9 +187,9 @@ def test_hosts_are_called_by_their_beginning_or_by_their_run(tmp_path: Path) -> 
 
 
 def test_notes_about_runs_elsewhere_are_found_again(dead: Owner) -> None:
-    directory = new_stage_dir("2026-dev")
+    directory = new_context_dir("2026-dev")
     written = ContextRecord(context="kind", since=1.0, owner=dead, run_id="2026-dev", namespace="n")
     written.write(directory)
-    [found] = find_stages()
+    [found] = find_context_runs()
     assert found.record == written
     assert found.record.is_left

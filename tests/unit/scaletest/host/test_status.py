@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scaletest.host.kubelet.pod.backoff import Backoff, restarts
+from scaletest.host.kubelet.pod.backoff import RestartBackoff, restarts
 from scaletest.host.kubelet.pod.status import (
     Condition,
     Conditions,
@@ -117,7 +117,7 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
 
 
 def test_back_off_doubles_to_its_limit_and_forgets_after_a_long_run() -> None:
-    backoff = Backoff()
+    backoff = RestartBackoff()
     assert [backoff.after(0) for _ in range(12)] == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert backoff.after(run_seconds=599) == 300
     assert [backoff.after(run_seconds=601), backoff.after(0)] == [0, 1]

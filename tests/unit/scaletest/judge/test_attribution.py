@@ -1,6 +1,6 @@
 """Where time or success is lost when everything flows (docs/reference/harness.md#reading-a-bad-run)."""
 
-from bigfleet.shard.metrics import Outcome
+from bigfleet.shard.metrics import ActionOutcome
 from scaletest.judge.readings.attribution import OUTCOMES, attribution
 
 
@@ -36,4 +36,4 @@ def test_nothing_is_blamed_when_nothing_stands_out() -> None:
 
 
 def test_every_way_a_bootstrap_can_fail_is_explained() -> None:
-    assert OUTCOMES.keys() == {outcome.value for outcome in Outcome} - {"success"}
+    assert OUTCOMES.keys() == {outcome.value for outcome in ActionOutcome} - {"success"}

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from tests.unit.plans import smoke_plan
 
 ORDER = [ExitCode(code) for code in (130, 8, 2, 4, 3, 6, 1, 5, 7)]
 
 
 def test_nothing_wrong_is_zero() -> None:
-    assert Outcome().passed
-    assert Outcome().exit_code == 0
+    assert RunOutcome().passed
+    assert RunOutcome().exit_code == 0
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(ORDER, 2)))
 def test_the_graver_code_wins_whatever_came_first(first: ExitCode, second: ExitCode) -> None:
-    outcome = Outcome()
+    outcome = RunOutcome()
     outcome.add(second, "lesser")
     outcome.add(first, "graver")
     assert outcome.exit_code == first
@@ -31,7 +31,7 @@ def test_the_graver_code_wins_whatever_came_first(first: ExitCode, second: ExitC
 
 @given(st.lists(st.tuples(st.sampled_from(ORDER), st.booleans()), max_size=8))
 def test_a_failure_that_no_strain_can_cause_comes_before_void(found: list[tuple[ExitCode, bool]]) -> None:
-    outcome = Outcome()
+    outcome = RunOutcome()
     ranks = []
     for number, (code, certain) in enumerate(found):
         outcome.add(code, f"{number}", certain=certain and code == 1)
@@ -43,7 +43,7 @@ def test_a_failure_that_no_strain_can_cause_comes_before_void(found: list[tuple[
 
 
 def test_a_certain_failure_on_a_void_run_is_its_headline() -> None:
-    outcome = Outcome()
+    outcome = RunOutcome()
     outcome.add(ExitCode.VOID, "the load did not come")
     outcome.add(ExitCode.GATE_FAILED, "configure p99 is too long")
     outcome.add(ExitCode.GATE_FAILED, "two owners", certain=True)
@@ -51,7 +51,7 @@ def test_a_certain_failure_on_a_void_run_is_its_headline() -> None:
 
 
 def test_the_summary_lists_every_failure_and_uses_the_runbooks_keys() -> None:
-    outcome = Outcome()
+    outcome = RunOutcome()
     outcome.add(ExitCode.GATE_FAILED, "shardShortfalls: 3 > 0")
     outcome.add(ExitCode.LEFTOVERS, "left behind: a process")
     summary: dict[str, Any] = summarise(RunFacts(smoke_plan(), "20261116-120000-smoke"), outcome).document()

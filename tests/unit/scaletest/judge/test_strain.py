@@ -10,7 +10,7 @@ from scaletest.errors import ExitCode, PrometheusUnreachable
 from scaletest.judge.gates.gate import GateRecord, Reading, judge
 from scaletest.judge.gates.windows import Stretch
 from scaletest.judge.judging import Judgement
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.judge.selfcheck.checks import CheckRecord, check, load_that_did_not_come, strains
 from scaletest.judge.selfcheck.pressure import pressed_minutes, read_pressure, worst_percent
@@ -222,7 +222,7 @@ def test_a_load_that_did_not_come_is_void_whatever_the_gates_say() -> None:
 def test_what_ended_the_run_comes_before_void() -> None:
     outcome = judgement(FAILED, checks=[NO_LOAD]).outcome()
     for code in (ExitCode.INTERRUPTED, ExitCode.CAP_REACHED, ExitCode.INSTALL_FAILED, ExitCode.NOT_STEADY):
-        ended = Outcome([*outcome.failures, (code, "ended early")])
+        ended = RunOutcome([*outcome.failures, (code, "ended early")])
         assert (ended.exit_code, ended.verdict) == (code, "incomplete")
 
 

@@ -15,7 +15,7 @@ from scaletest.judge.gates.listing import all_gates
 from scaletest.judge.gates.windows import SoakWindow
 from scaletest.judge.hops import HOPS, HopReading
 from scaletest.judge.judging import Judgement, Soaked
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.selfcheck.checks import check
 from scaletest.judge.selfcheck.strain import Seen
 from scaletest.judge.summary import Summary
@@ -24,7 +24,7 @@ from scaletest.model.documents.catalog import Catalog
 from scaletest.model.documents.profile import Profile
 from scaletest.model.documents.substrate import SelfCheck, Substrate
 from scaletest.model.files.reading import MODELS
-from scaletest.model.files.schema import DIALECT, Shape, json_schema, shape_of
+from scaletest.model.files.schema import DIALECT, SchemaNode, json_schema, shape_of
 from scaletest.project import PROJECT
 from tests.unit.plans import smoke_plan
 
@@ -112,7 +112,7 @@ class Outer(Document):
 )
 def test_what_a_schema_allows_is_told_in_words(path: tuple[str | int, ...], words: str) -> None:
     place = shape_of(Outer).at(path)
-    assert isinstance(place, Shape)
+    assert isinstance(place, SchemaNode)
     assert place.words() == words
 
 
@@ -143,14 +143,14 @@ def real_summary() -> dict[str, Any]:
     facts.hops = [HopReading(hop, None if hop.row % 2 else 3.0, answers=True) for hop in HOPS]
     facts.informational = {"machinesLost": 17.0}
     facts.snapshot = {"blocks": 1, "series": 10, "samples": 1000, "bytes": 4096}
-    outcome = Outcome()
+    outcome = RunOutcome()
     outcome.add(ExitCode.UNMEASURED, "loadgenPodsActive: there is no value for it")
     return summarise(facts, outcome).document()
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["a whole run", "a run that never soaked"])
 def test_a_real_summary_is_what_its_schema_says(early: bool) -> None:
-    summary = summarise(RunFacts(smoke_plan(), "run"), Outcome()).document() if early else real_summary()
+    summary = summarise(RunFacts(smoke_plan(), "run"), RunOutcome()).document() if early else real_summary()
     written = json.dumps(summary, allow_nan=False)
     assert Summary.read(written).document() == summary
 

@@ -12,7 +12,7 @@ import pytest
 
 from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.report.display import JsonView, PlainView
 from scaletest.report.live import Heard, LiveView, lines
 from scaletest.report.margins import margin_of, percent
@@ -111,7 +111,7 @@ def test_hints_are_still_there_when_the_live_view_is_gone() -> None:
     stream = io.StringIO()
     view = LiveView(smoke_plan(), stream)
     view.show(Event(10.0, 61.0, "failed", "not steady", {"hint": "look at the load-driver"}))
-    outcome = Outcome([(ExitCode.NOT_STEADY, "not steady")])
+    outcome = RunOutcome([(ExitCode.NOT_STEADY, "not steady")])
     view.verdict(summarise(RunFacts(smoke_plan(), "run"), outcome), "results/run")
     assert stream.getvalue().splitlines()[-1] == "hint       look at the load-driver"
 
@@ -122,7 +122,7 @@ def test_machines_get_an_object_on_each_line() -> None:
     view.header("run")
     view.show(Event(10.0, 1.0, "soak", "holding", {"soakStart": 10.0}))
     view.line("for people")
-    view.verdict(summarise(RunFacts(smoke_plan(), "run"), Outcome()), "results/run")
+    view.verdict(summarise(RunFacts(smoke_plan(), "run"), RunOutcome()), "results/run")
     documents = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [document["phase"] for document in documents] == ["plan", "soak", "verdict"]
     assert documents[0]["plan"]["profile"] == "smoke"

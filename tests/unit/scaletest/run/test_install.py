@@ -17,7 +17,7 @@ from kubernetes.client import (
 )
 
 from scaletest.errors import KubeApiConflict, UsageError
-from scaletest.run.steps.install import hopeless_container, prepare_stage, progress_line
+from scaletest.run.steps.install import hopeless_container, prepare_namespace, progress_line
 from scaletest.run.target.kube_api import Holder, KubeApi, RunObjects
 from scaletest.run.target.occupancy import refuse_occupied
 
@@ -66,7 +66,7 @@ async def test_a_namespace_that_is_free_and_runs_in_others_are_no_obstacle() -> 
 
 async def test_whoever_takes_the_namespace_between_our_look_and_our_step_is_told_of_too(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another run took namespace mine a moment ago"):
-        await prepare_stage(Cluster(), "run-2", tmp_path)
+        await prepare_namespace(Cluster(), "run-2", tmp_path)
 
 
 def pod(name: str, *, ready: bool = False, restarts: int = 0, waiting: str = "") -> Any:

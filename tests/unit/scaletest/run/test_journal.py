@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from scaletest.run.journal import Event, Journal
+from scaletest.run.journal import Event, RunJournal
 
 
 def test_events_are_written_as_they_happen(tmp_path: Path) -> None:
     seen: list[Event] = []
-    journal = Journal(tmp_path / "events.jsonl", seen.append, clock=lambda: 10.0)
+    journal = RunJournal(tmp_path / "events.jsonl", seen.append, clock=lambda: 10.0)
     journal.say("soak", "holding", gates={"a": 1.0})
     journal.close()
     [line] = (tmp_path / "events.jsonl").read_text().splitlines()
@@ -26,7 +26,7 @@ def test_events_are_written_as_they_happen(tmp_path: Path) -> None:
 def test_a_full_disk_is_remembered_and_people_still_hear(tmp_path: Path) -> None:
     seen: list[Event] = []
     (tmp_path / "events.jsonl").symlink_to("/dev/full")
-    journal = Journal(tmp_path / "events.jsonl", seen.append)
+    journal = RunJournal(tmp_path / "events.jsonl", seen.append)
     journal.say("soak", "holding")
     journal.say("soak", "still holding")
     journal.close()

@@ -8,11 +8,11 @@ import pytest
 
 from scaletest.errors import UsageError
 from scaletest.judge.judging import Soaked
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.project import PROJECT
 from scaletest.report.pages import RunPages
-from scaletest.run.fleet.stage import StageOptions
-from scaletest.run.journal import Event, Journal
+from scaletest.run.fleet.installed import InstallOptions
+from scaletest.run.journal import Event, RunJournal
 from scaletest.run.lifecycle import Run, RunOptions
 from scaletest.run.steps.guard import Caps
 from tests.unit.plans import smoke_plan
@@ -24,12 +24,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple[Outcome, list[Event]]:
+def ended(output: Path, kind: type[Run] = Run, cap_seconds: float = 60) -> tuple[RunOutcome, list[Event]]:
     """Run on a context without any binaries, so that kubectl is the first thing missing."""
     events: list[Event] = []
-    journal = Journal(output / "events.jsonl", events.append)
+    journal = RunJournal(output / "events.jsonl", events.append)
     nothing = output / "no-such-place"
-    stage = StageOptions("run", PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm", context="nowhere")
+    stage = InstallOptions("run", PROJECT / "chart", bin_dir=nothing, helm=nothing / "helm", context="nowhere")
     run = kind(smoke_plan(), RunOptions(output, stage, Caps(cap_seconds, 50), RunPages()), journal)
     try:
         return asyncio.run(run.execute()), events

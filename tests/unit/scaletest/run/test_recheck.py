@@ -13,7 +13,7 @@ from scaletest.judge.gates.hop_gates import restart_gate
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.gates.windows import SoakWindow
 from scaletest.judge.judging import Judgement, Soaked
-from scaletest.judge.outcome import Outcome
+from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.selfcheck.checks import check
 from scaletest.judge.selfcheck.strain import Seen
 from scaletest.judge.summary import Summary
@@ -76,31 +76,31 @@ def test_what_nobody_knew_then_is_not_known_today() -> None:
 
 def test_a_run_that_never_soaked_cannot_be_judged() -> None:
     with pytest.raises(UsageError, match="never soaked"):
-        soaked_of(summarise(RunFacts(smoke_plan(), "run"), Outcome()), smoke_plan())
+        soaked_of(summarise(RunFacts(smoke_plan(), "run"), RunOutcome()), smoke_plan())
     with pytest.raises(UsageError, match="did not hold its soak"):
-        soaked_of(summarise(RunFacts(smoke_plan(), "run", soak_start=100.0), Outcome()), smoke_plan())
+        soaked_of(summarise(RunFacts(smoke_plan(), "run", soak_start=100.0), RunOutcome()), smoke_plan())
 
 
 def test_the_same_verdict_changes_nothing() -> None:
-    assert changes_between(summary_of(judged()), judged(), Outcome()) == []
+    assert changes_between(summary_of(judged()), judged(), RunOutcome()) == []
 
 
 def test_what_is_judged_otherwise_is_said() -> None:
     worse = judged(3.0)
     changes = changes_between(summary_of(judged()), worse, worse.outcome())
     assert changes == ["roll-up p99: pass → fail", "verdict: passed → failed"]
-    gone = changes_between(summary_of(judged()), Judgement([], [PRESSURE]), Outcome())
+    gone = changes_between(summary_of(judged()), Judgement([], [PRESSURE]), RunOutcome())
     assert gone == ["roll-up p99: not a gate any more (was pass)"]
-    moved = changes_between(summary_of(judged()), judged(1.5), Outcome())
+    moved = changes_between(summary_of(judged()), judged(1.5), RunOutcome())
     assert moved == ["roll-up p99: 1 → 1.5"]
 
 
 def test_a_moved_bar_and_a_new_gate_are_said() -> None:
     summary = summary_of(judged())
     moved = summary.model_copy(update={"gates": (summary.gates[0].model_copy(update={"bar": 9.0}),)})
-    assert changes_between(moved, judged(), Outcome()) == ["roll-up p99: bar 9 → 2"]
+    assert changes_between(moved, judged(), RunOutcome()) == ["roll-up p99: bar 9 → 2"]
     fewer = summary.model_copy(update={"gates": ()})
-    assert changes_between(fewer, judged(), Outcome()) == ["roll-up p99: new gate, pass"]
+    assert changes_between(fewer, judged(), RunOutcome()) == ["roll-up p99: new gate, pass"]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 """Who ended during the soak: BigFleet is charged with its own endings, and with nobody else's."""
 
 from scaletest.run.steps.restarts import endings, restarts_reading
-from scaletest.run.target.kube_api import Life
+from scaletest.run.target.kube_api import ContainerLife
 
-SHARD = Life("shard", "uid-1", 0)
-WORKLOAD = Life("kwok-cluster", "uid-2", 0)
+SHARD = ContainerLife("shard", "uid-1", 0)
+WORKLOAD = ContainerLife("kwok-cluster", "uid-2", 0)
 
 
-def again(life: Life, times: int = 1, exit_code: int | None = None, uid: str = "") -> Life:
-    return Life(life.component, uid or life.uid, life.restarts + times, exit_code)
+def again(life: ContainerLife, times: int = 1, exit_code: int | None = None, uid: str = "") -> ContainerLife:
+    return ContainerLife(life.component, uid or life.uid, life.restarts + times, exit_code)
 
 
 def test_what_came_back_is_counted_and_named() -> None:
@@ -20,7 +20,7 @@ def test_what_came_back_is_counted_and_named() -> None:
 
 
 def test_a_pod_that_was_replaced_counts_although_its_restarts_begin_at_zero() -> None:
-    [ending] = endings({"shard-0/shard": SHARD}, {"shard-0/shard": Life("shard", "uid-9", 0)})
+    [ending] = endings({"shard-0/shard": SHARD}, {"shard-0/shard": ContainerLife("shard", "uid-9", 0)})
     assert (ending.times, ending.component) == (1, "shard")
     assert "was replaced" in ending.sentence
 
@@ -31,9 +31,9 @@ def test_what_is_gone_counts() -> None:
 
 
 def test_a_bystander_is_not_charged_to_bigfleet() -> None:
-    issuer, grafana = Life("issuer", "a", 0), Life("grafana", "b", 0)
+    issuer, grafana = ContainerLife("issuer", "a", 0), ContainerLife("grafana", "b", 0)
     before = {"issuer-0/issuer": issuer, "grafana-0/grafana": grafana}
-    after = {"issuer-0/issuer": again(issuer), "grafana-0/grafana": Life("grafana", "c", 0)}
+    after = {"issuer-0/issuer": again(issuer), "grafana-0/grafana": ContainerLife("grafana", "c", 0)}
     found = endings(before, after)
     assert [ending.component for ending in found] == [None, None]
     assert restarts_reading(found).value == 0
@@ -48,13 +48,13 @@ def test_a_container_that_mixes_both_is_charged_by_the_process_that_died() -> No
     assert other.component is None
     [unknown] = endings(before, {"kwok-cluster-0/workload": again(WORKLOAD, exit_code=137)})
     assert unknown.component == "operator", "nobody else can be shown to have ended it"
-    apiserver = Life("kwok-cluster", "uid-2", 0)
+    apiserver = ContainerLife("kwok-cluster", "uid-2", 0)
     [plane] = endings({"kwok-cluster-0/apiserver": apiserver}, {"kwok-cluster-0/apiserver": again(apiserver)})
     assert plane.component is None
 
 
 def test_where_only_prometheus_ended_nobody_failed_but_nothing_is_known_either() -> None:
-    prometheus = Life("prometheus", "p", 0)
+    prometheus = ContainerLife("prometheus", "p", 0)
     before = {"shard-0/shard": SHARD, "prometheus-0/prometheus": prometheus}
     only = endings(before, before | {"prometheus-0/prometheus": again(prometheus)})
     assert restarts_reading(only).value is None

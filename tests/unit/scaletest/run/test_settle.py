@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scaletest.errors import KubeApiUnreachable, NotSteady
 from scaletest.judge.prometheus import Prometheus, Sample
 from scaletest.model.documents.profile import Profile
-from scaletest.run.journal import Event, Journal
+from scaletest.run.journal import Event, RunJournal
 from scaletest.run.steps.settle import Settle
 from scaletest.run.steps.steadiness import PLATEAU_POLLS, QUIET_POLLS, Poll, Steadiness
 from scaletest.run.target.kube_api import KubeApi
@@ -158,7 +158,7 @@ class Away(ReadyClusters):
 
 def test_an_api_that_does_not_answer_is_a_poll_that_is_not_steady(tmp_path: Path) -> None:
     events: list[Event] = []
-    journal = Journal(tmp_path / "events.jsonl", events.append)
+    journal = RunJournal(tmp_path / "events.jsonl", events.append)
     plan = replace(smoke_plan(), ramp_budget_seconds=0.001)
     with pytest.raises(NotSteady, match="2 of 2 clusters are not Ready"):
         asyncio.run(Settle(plan, Away(), Sluggish(), journal).wait())
@@ -178,7 +178,7 @@ def test_a_run_that_misses_its_checkpoint_is_given_up(
 ) -> None:
     monkeypatch.setattr("scaletest.run.steps.settle.POLL_SECONDS", 0.01)
     profile = profile_with(abortCheckpoint={"atSeconds": 0.001, **checkpoint})
-    journal = Journal(tmp_path / "events.jsonl", lambda event: None)
+    journal = RunJournal(tmp_path / "events.jsonl", lambda event: None)
     settle = Settle(replace(smoke_plan(), profile=profile), ReadyClusters(), Sluggish(), journal)
     with pytest.raises(NotSteady, match=f"checkpoint at .* was missed: {missed}") as raised:
         asyncio.run(settle.wait())

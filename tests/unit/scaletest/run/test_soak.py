@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaletest.judge.prometheus import Prometheus, Sample, Series
-from scaletest.run.journal import Journal
+from scaletest.run.journal import RunJournal
 from scaletest.run.steps.overview import FleetFigures
 from scaletest.run.steps.soak import Soak, soak_figures
 from scaletest.run.target.kube_api import KubeApi
@@ -39,22 +39,22 @@ class Nowhere(KubeApi):
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    made = Journal(tmp_path / "events.jsonl", lambda event: None)
+def journal(tmp_path: Path) -> Iterator[RunJournal]:
+    made = RunJournal(tmp_path / "events.jsonl", lambda event: None)
     yield made
     made.close()
 
 
-def soak(seconds: float, journal: Journal) -> Soak:
+def soak(seconds: float, journal: RunJournal) -> Soak:
     return Soak(smoke_plan(), Nowhere(), Cycles(seconds), journal)
 
 
-def test_a_bar_that_is_missed_after_ten_minutes_ends_the_soak_with_its_reason(journal: Journal) -> None:
+def test_a_bar_that_is_missed_after_ten_minutes_ends_the_soak_with_its_reason(journal: RunJournal) -> None:
     reason = asyncio.run(soak(7.5, journal)._hopeless(0.0, 600.0))
     assert reason == "the soak was cut short after 10m00s: shardCycleDurationP99Seconds: 7.5 > 5"
 
 
-def test_a_soak_that_may_still_pass_goes_on(journal: Journal) -> None:
+def test_a_soak_that_may_still_pass_goes_on(journal: RunJournal) -> None:
     assert asyncio.run(soak(0.2, journal)._hopeless(0.0, 600.0)) == ""
 
 

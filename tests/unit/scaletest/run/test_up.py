@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
-from scaletest.cli.standing import standing_document, standing_lines
+from scaletest.cli.status_text import status_document, status_lines
 from scaletest.cluster.fleet_file import render_fleet
 from scaletest.model.documents.loadprofile import LoadProfile, Seeding
 from scaletest.run import interrupts as module
-from scaletest.run.fleet.status import Standing
+from scaletest.run.fleet.status import FleetStatus
 from scaletest.run.fleet.up import resized
 from scaletest.run.interrupts import Interrupts
 from tests.unit.plans import smoke_plan
@@ -52,8 +52,8 @@ def test_without_pods_no_cluster_holds_a_machine_but_some_can_be_bought() -> Non
 COMPONENTS = {"kwok-cluster": "kwok-cluster", "bigfleet-coordinator": "coordinator"}
 
 
-def standing(host_id: str, *pods: str, identity: str = "identity") -> Standing:
-    """A stage with these pods, at 10.0.0.7 and further."""
+def status_of(host_id: str, *pods: str, identity: str = "identity") -> FleetStatus:
+    """A fleet with these pods, at 10.0.0.7 and further."""
     found = [
         V1Pod(
             metadata=V1ObjectMeta(
@@ -63,12 +63,12 @@ def standing(host_id: str, *pods: str, identity: str = "identity") -> Standing:
         )
         for number, name in enumerate(pods, 7)
     ]
-    return Standing(host_id, "run", "here", time.time(), None, "ns", Path("kubeconfig"), Path(identity), found)
+    return FleetStatus(host_id, "run", "here", time.time(), None, "ns", Path("kubeconfig"), Path(identity), found)
 
 
 def lines_of(host_id: str, *pods: str) -> str:
     """What a person reads about a fleet with these pods; a command over several lines as a shell reads it."""
-    return "\n".join(standing_lines(standing(host_id, *pods))).replace(f" \\\n{'':<12}", " ")
+    return "\n".join(status_lines(status_of(host_id, *pods))).replace(f" \\\n{'':<12}", " ")
 
 
 def test_how_to_ask_prometheus_is_told_only_where_there_is_one() -> None:
@@ -90,10 +90,10 @@ def test_bigfleetctl_is_pointed_at_every_coordinator_with_the_credentials_that_t
     assert "export BIGFLEET_COORDINATOR=10.0.0.7:7790,10.0.0.8:7790 BIGFLEET_TLS_DIR=identity; " in told
     assert "bigfleetctl get shards" in told
     assert "BIGFLEET_TLS_DIR='a place';" in "\n".join(
-        standing_lines(standing("h1", "bigfleet-coordinator-0", identity="a place"))
+        status_lines(status_of("h1", "bigfleet-coordinator-0", identity="a place"))
     )
     assert "BIGFLEET_COORDINATOR" not in lines_of("h1", "bigfleet-shard-0"), "it may be switched off"
-    document = standing_document(standing("h1", "bigfleet-coordinator-0"))
+    document = status_document(status_of("h1", "bigfleet-coordinator-0"))
     assert (document["coordinators"], document["tlsDir"]) == (["10.0.0.7:7790"], "identity")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaletest.errors import ToolchainError
-from scaletest.toolchain.cache import Cache, Slot
+from scaletest.toolchain.cache import Cache, CacheSlot
 from scaletest.toolchain.locks import Holders
 
 
@@ -31,7 +31,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 @pytest.fixture
-def slot(cache: Cache) -> Slot:
+def slot(cache: Cache) -> CacheSlot:
     return cache.tool("greeter-1.2.3-abc", "greeter")
 
 
@@ -49,7 +49,7 @@ def test_a_cache_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
     assert "XDG_CACHE_HOME" in raised.value.hint
 
 
-async def test_an_artefact_appears_when_it_is_finished(slot: Slot) -> None:
+async def test_an_artefact_appears_when_it_is_finished(slot: CacheSlot) -> None:
     async with slot.claim(ignore) as scratch:
         finished = make_executable(scratch / "greeter")
         assert not slot.filled
@@ -59,7 +59,7 @@ async def test_an_artefact_appears_when_it_is_finished(slot: Slot) -> None:
     assert not partials(slot.directory)
 
 
-async def test_an_interrupted_claim_leaves_nothing_half_made(slot: Slot) -> None:
+async def test_an_interrupted_claim_leaves_nothing_half_made(slot: CacheSlot) -> None:
     claimed = asyncio.Event()
 
     async def work() -> None:
@@ -77,7 +77,7 @@ async def test_an_interrupted_claim_leaves_nothing_half_made(slot: Slot) -> None
     assert not partials(slot.directory)
 
 
-async def test_a_slot_has_one_holder_and_the_next_one_hears_whom_it_waits_for(slot: Slot) -> None:
+async def test_a_slot_has_one_holder_and_the_next_one_hears_whom_it_waits_for(slot: CacheSlot) -> None:
     order, waited, heard = list[str](), asyncio.Event(), list[Holders]()
 
     async def second() -> None:
@@ -109,7 +109,7 @@ async def test_what_a_killed_build_left_is_removed_by_the_next_one_who_looks(cac
         assert not partials(cache.root)
 
 
-async def test_a_running_build_is_not_swept_away(cache: Cache, slot: Slot) -> None:
+async def test_a_running_build_is_not_swept_away(cache: Cache, slot: CacheSlot) -> None:
     async with slot.claim(ignore) as scratch:
         with await cache.share(ignore):
             assert scratch.is_dir()

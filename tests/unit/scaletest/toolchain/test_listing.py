@@ -11,7 +11,7 @@ from scaletest.cli.tools import clean_lines, list_lines, listing_document
 from scaletest.toolchain import list_tools
 from scaletest.toolchain.cleaning import Cleaning, Removal
 from scaletest.toolchain.helm import HELM
-from scaletest.toolchain.listing import GoRow, Listing, ToolRow
+from scaletest.toolchain.listing import GoRow, ToolListing, ToolRow
 from scaletest.toolchain.sources import NotUsed, Source
 from tests.unit.toolchain_scripts import built, pinned_greeter
 
@@ -26,7 +26,7 @@ def test_the_table_has_a_head_and_columns_that_line_up() -> None:
         ToolRow("kube-apiserver", "1.34.4", "1.34.4", Source.BUILT, 102_359_202, Path("/cache/kube-apiserver")),
         ToolRow("kubectl", "1.34.4", not_used=(passed_over,)),
     )
-    assert list_lines(Listing(tools, GO, CACHE)) == [
+    assert list_lines(ToolListing(tools, GO, CACHE)) == [
         "NAME            VERSION  FROM               SIZE",
         "etcd            3.6.6    SCALETEST_TOOLS   27 MB",
         "kube-apiserver  1.34.4   built            102 MB",
@@ -42,7 +42,7 @@ def test_the_table_has_a_head_and_columns_that_line_up() -> None:
 
 def test_an_old_go_and_the_one_that_would_be_downloaded_are_named() -> None:
     too_old = NotUsed("go", Path("/bin/go"), Source.PATH, "1.19.0", "1.26.0 or newer")
-    lines = list_lines(Listing((), GoRow("1.26.6", Source.PYPI, None, (too_old,)), CACHE))
+    lines = list_lines(ToolListing((), GoRow("1.26.6", Source.PYPI, None, (too_old,)), CACHE))
     assert lines[2:4] == [
         "not used  PATH has go 1.19.0 at /bin/go; 1.26.0 or newer is needed",
         "go        1.26.6 from PyPI, downloaded when something is built",

@@ -8,7 +8,7 @@ import pytest
 from scaletest.errors import ToolchainError, UsageError
 from scaletest.toolchain import ensure, list_tools
 from scaletest.toolchain.helm import HELM
-from scaletest.toolchain.progress import Notice, Update
+from scaletest.toolchain.progress import ProgressNote, Update
 from scaletest.toolchain.sources import Source
 from scaletest.toolchain.tools import GoTool
 from tests.unit.toolchain_scripts import built, pinned_greeter, script
@@ -44,7 +44,7 @@ async def test_a_binary_on_path_is_used_when_its_version_matches(
     if already_built:
         built(greeter["greeter"], environ, "greeter v1.2.3")
     own = script(tmp_path / "own" / "greeter", "greeter version 1.2.3+vendor")
-    heard = list[Update | Notice]()
+    heard = list[Update | ProgressNote]()
     toolchain = await ensure(["greeter"], heard.append, go_tools=greeter, environ=on_path(own.parent, environ))
     assert toolchain.path("greeter") == own
     assert toolchain.binaries["greeter"].source is Source.PATH
@@ -65,7 +65,7 @@ async def test_another_version_on_path_is_passed_over_and_the_list_says_why(
 ) -> None:
     binary = built(greeter["greeter"], environ, "greeter v1.2.3")
     other = script(tmp_path / "other" / "greeter", "greeter v1.30.0")
-    heard = list[Update | Notice]()
+    heard = list[Update | ProgressNote]()
     toolchain = await ensure(["greeter"], heard.append, go_tools=greeter, environ=on_path(other.parent, environ))
     assert toolchain.path("greeter") == binary
     assert heard == [], "on PATH it is everyday"
@@ -90,12 +90,12 @@ async def test_another_version_in_the_users_own_directory_is_said_aloud(
 ) -> None:
     built(greeter["greeter"], environ, "greeter v1.2.3")
     own = script(tmp_path / "own" / "greeter", "usage: greeter NAME")
-    heard = list[Update | Notice]()
+    heard = list[Update | ProgressNote]()
     named = environ | {"SCALETEST_TOOLS": str(own.parent)}
     toolchain = await ensure(["greeter"], heard.append, go_tools=greeter, environ=named)
     assert toolchain.binaries["greeter"].source is Source.BUILT
     sentence = f"not used: SCALETEST_TOOLS has greeter of no known version at {own}; 1.2.3 is needed"
-    assert heard == [Notice(sentence)]
+    assert heard == [ProgressNote(sentence)]
 
 
 async def test_a_tools_directory_that_is_not_there_is_an_error(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""A stage that `up` built, driven by the commands that a user has: `scaletest-runner` and `kubectl`."""
+"""A fleet that `up` built, driven by the commands that a user has: `scaletest-runner` and `kubectl`."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.smoke.runs import HANG_SECONDS
 NAMESPACE = "bigfleet-scaletest"
 
 
-class Stage:
+class UpFleet:
     """What `up` left, in a state directory of its own."""
 
     def __init__(self, base: Path) -> None:

@@ -1,4 +1,4 @@
-"""A stage: the target with BigFleet and its KWOK clusters on it. Runs play on one; `up` builds one and leaves it."""
+"""A fleet on its target: BigFleet and its KWOK clusters. A run installs one and removes it; `up` leaves it there."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from scaletest.errors import HelmError, InstallError, Leftovers, ScaletestError,
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.names import NAMESPACE, RELEASE
 from scaletest.model.plan import INSTALL_SECONDS, TEARDOWN_SECONDS
-from scaletest.run.journal import Journal
-from scaletest.run.steps.install import install_chart, prepare_stage
+from scaletest.run.journal import RunJournal
+from scaletest.run.steps.install import install_chart, prepare_namespace
 from scaletest.run.steps.teardown import remove_release
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.helm_errors import merged
@@ -20,8 +20,8 @@ from scaletest.run.target.target import Target, prepare_context, prepare_embedde
 
 
 @dataclass(frozen=True)
-class StageOptions:
-    """What to build, from what, and where."""
+class InstallOptions:
+    """What to install, from what, and where."""
 
     run_id: str
     chart: Path
@@ -48,10 +48,10 @@ async def check_chart(
         raise
 
 
-class Stage:
-    """Build it once, remove it once."""
+class InstalledFleet:
+    """Install it once, remove it once."""
 
-    def __init__(self, options: StageOptions, values: dict[str, Any], journal: Journal) -> None:
+    def __init__(self, options: InstallOptions, values: dict[str, Any], journal: RunJournal) -> None:
         self._options = options
         self._journal = journal
         self.values = merged(values, options.overrides)
@@ -59,7 +59,7 @@ class Stage:
         self.api: KubeApi | None = None
         self._helm: Helm | None = None
 
-    async def take_ground(self) -> Target:
+    async def prepare_target(self) -> Target:
         options, say = self._options, self._journal.say
         if options.context is None:
             say("host", "starting a control plane on this machine")
@@ -88,7 +88,7 @@ class Stage:
         self._helm = helm = Helm(options.helm, target.kubeconfig, RELEASE, options.namespace)
         try:
             async with asyncio.timeout(INSTALL_SECONDS):
-                await prepare_stage(api, options.run_id, target.private_dir)
+                await prepare_namespace(api, options.run_id, target.private_dir)
                 self._journal.say("install", f"helm install {RELEASE} -n {options.namespace}")
                 await install_chart(
                     helm, api, self._journal, options.chart, self.values, INSTALL_SECONDS, options.overrides

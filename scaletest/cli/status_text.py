@@ -1,4 +1,4 @@
-"""What `status` tells of a fleet: how it stands, and commands that can be pasted to look into it."""
+"""What `status` tells of a fleet: its pods, and commands that can be pasted to look into it."""
 
 import shlex
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from scaletest.model.counting import counted
 from scaletest.report.fitting import fitted, pasteable
 
 if TYPE_CHECKING:
-    from scaletest.run.fleet.status import Standing
+    from scaletest.run.fleet.status import FleetStatus
 
 
-def standing_lines(one: "Standing") -> list[str]:
+def status_lines(one: "FleetStatus") -> list[str]:
     """One fleet, for people: what it is, and the commands to look at it and to remove it."""
     head = f"{one.run_id}  up for {age(one.since)}, pods ready {one.pods_text}"
     rows = [*_where(one), *_metrics(one), *_bigfleet(one), _end(one)]
@@ -27,7 +27,7 @@ def _command(title: str, text: str) -> list[str]:
     return pasteable(f"  {title:<9} ", text)
 
 
-def _where(one: "Standing") -> Iterator[list[str]]:
+def _where(one: "FleetStatus") -> Iterator[list[str]]:
     runner = command("scaletest-runner")
     kubectl = command("kubectl", otherwise=f"$({runner} tools path kubectl)")
     kubeconfig = f"$({runner} host kubeconfig {one.host_id})" if one.host_id else shlex.quote(str(one.kubeconfig))
@@ -38,7 +38,7 @@ def _where(one: "Standing") -> Iterator[list[str]]:
         yield _words("clusters", f"{counted(len(clusters), 'KWOK cluster')}{reach}")
 
 
-def _metrics(one: "Standing") -> Iterator[list[str]]:
+def _metrics(one: "FleetStatus") -> Iterator[list[str]]:
     if one.prometheus_url:
         ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
         yield _command("metrics", f"(cd {_identity(one)} && {ask})")
@@ -46,7 +46,7 @@ def _metrics(one: "Standing") -> Iterator[list[str]]:
         yield _command("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090")
 
 
-def _bigfleet(one: "Standing") -> Iterator[list[str]]:
+def _bigfleet(one: "FleetStatus") -> Iterator[list[str]]:
     """Every process listens on its pod's address alone (ADR-14), which is this machine's on the embedded host only."""
     ctl, identity = command("bigfleetctl"), _identity(one)
     if coordinators := one.coordinators():
@@ -63,17 +63,17 @@ def _bigfleet(one: "Standing") -> Iterator[list[str]]:
         yield _command("faults", f"{strike}  # a machine is gone")
 
 
-def _end(one: "Standing") -> list[str]:
+def _end(one: "FleetStatus") -> list[str]:
     if one.owner:
         return _words("runner", f"process {one.owner.pid} ends it")
     return _command("remove", f"{command('scaletest-runner')} down {one.run_id}")
 
 
-def _identity(one: "Standing") -> str:
+def _identity(one: "FleetStatus") -> str:
     return shlex.quote(str(one.identity))
 
 
-def standing_document(one: "Standing") -> dict[str, object]:
+def status_document(one: "FleetStatus") -> dict[str, object]:
     """The same for programs."""
     return {
         "run": one.run_id,
