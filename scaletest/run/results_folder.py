@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scaletest.errors import UsageError
-from scaletest.project import PROJECT
+from scaletest.project import results_home
 
 # What a run writes into its folder, and would write over.
 _EVIDENCE = ("summary.json", "events.jsonl", "plan.json", "rendered-values.yaml", "report.html", "junit.xml", "logs")
@@ -18,7 +18,7 @@ def make_results_folder(output: Path | None, profile_name: str) -> tuple[str, Pa
     # It is a label's value too. Runs of the same second, from anywhere, may meet on one cluster.
     stamp = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{profile_name}")[:55].rstrip(".-")
     run_id = f"{stamp}-{secrets.token_hex(2)}"
-    folder = output or PROJECT / "results" / run_id
+    folder = output or results_home() / run_id
     refuse_results_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -321,7 +321,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_second_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results_folder, "PROJECT", tmp_path)
+    monkeypatch.setattr(results_folder, "results_home", lambda: tmp_path)
     folders = [results_folder.make_results_folder(None, "smoke") for _ in range(5)]
     elsewhere = [results_folder.make_results_folder(tmp_path / f"{number}", "smoke") for number in range(5)]
     assert len({folder for _, folder in folders}) == 5
