@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.process import childprocess, daemon
 from bigfleet.process.files import held, write_file
 from bigfleet.process.parentdeath import dying_with_us
@@ -63,7 +63,7 @@ log = structlog.get_logger(__name__)
 class PartEnded(BigFleetError):
     """One of the parts is no more, so none is."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
     hint = "its last words are above"
 
 

@@ -23,6 +23,21 @@ coordinator/store), that module draws it. One that stands for a wrong value is a
 process has an `exit_code`, which bigfleet/process/daemon.py reads.
 """
 
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """How the commands of BigFleet end, where not with 0. `scaletest-runner` has codes of its own (ExitCode)."""
+
+    FAILED = 1
+    WRONG_USE = 2
+    NOT_JUDGED = 5
+    """The conformance suite could not reach the provider, or could not judge it."""
+    INTERRUPTED = 130
+    """By Ctrl-C or SIGTERM."""
+    READER_LEFT = 141
+    """What a shell shows for a program ended by SIGPIPE, as most are when the reader of their output leaves."""
+
 
 class BigFleetError(Exception):
     """Whatever BigFleet raises on purpose."""

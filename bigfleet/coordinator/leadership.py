@@ -12,7 +12,7 @@ from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, KeyValue, Mem
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 
 _POLL_SECONDS = 0.25
 # Without a leader no coordinator can write: look often.
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 class CannotServe(BigFleetError):
     """We cannot do our part any more: a new process may."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
     hint = "a restart begins a new term, with a new member process"
 
 

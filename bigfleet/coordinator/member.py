@@ -13,7 +13,7 @@ import structlog
 
 from bigfleet.coordinator import keeper
 from bigfleet.coordinator.etcd import SERVER_NAME, Member
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.process import childprocess, parentdeath
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY, IdentityFiles
 
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 class MemberDied(BigFleetError):
     """The etcd member ended, and the coordinator ends with it."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
     hint = "the member's own words are above"
 
 

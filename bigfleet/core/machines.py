@@ -6,6 +6,7 @@ See docs/reference/engine.md#machine-states.
 import math
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.core.vectors import Vector
@@ -60,6 +61,20 @@ LEGAL_EDGES: dict[MachineState, tuple[MachineState, ...]] = {
     MachineState.DELETING: (MachineState.SPECULATIVE, MachineState.FAILED),
     MachineState.FAILED: (),
 }
+
+
+class Transition(NamedTuple):
+    """From a stable state, through a transitional one, to a stable one."""
+
+    source: MachineState
+    through: MachineState
+    target: MachineState
+
+
+CREATE = Transition(MachineState.SPECULATIVE, MachineState.CREATING, MachineState.IDLE)
+CONFIGURE = Transition(MachineState.IDLE, MachineState.CONFIGURING, MachineState.CONFIGURED)
+DRAIN = Transition(MachineState.CONFIGURED, MachineState.DRAINING, MachineState.IDLE)
+DELETE = Transition(MachineState.IDLE, MachineState.DELETING, MachineState.SPECULATIVE)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bigfleet.ctl.flags import add_flags
+from bigfleet.errors import ExitStatus
 from bigfleet.process.commandline import Parser, end
 
 if TYPE_CHECKING:
     from bigfleet.ctl.output import Listing
 
-_INTERRUPTED = 130
 _FORMATS = ("table", "json", "yaml", "name")
 # list- commands as upstream names them, and as `get` takes them.
 _LISTINGS = {
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"bigfleetctl: {error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return error.exit_code
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return ExitStatus.INTERRUPTED
     return 0
 
 

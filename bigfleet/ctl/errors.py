@@ -6,7 +6,7 @@ CtlError              exit code 1
 
 import grpc
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.rpc.leaderclient import CoordinatorError, NoLeader, Unclear
 from bigfleet.rpc.reach import tls_hint
 
@@ -14,7 +14,7 @@ from bigfleet.rpc.reach import tls_hint
 class CtlError(BigFleetError):
     """For people to read; `hint` says what would help."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class CtlError(BigFleetError):
 
 
 class CtlUsageError(CtlError):
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 _HINTS = {

@@ -14,15 +14,14 @@ import msgspec
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
+from bigfleet.coordinator.member import CLUSTER_TOKEN
+from bigfleet.coordinator.snapshots import STATE_FILE
 from bigfleet.ctl.connection import Connection
 from bigfleet.ctl.errors import CtlError, CtlUsageError, from_rpc
 from bigfleet.ctl.output import write
 
 # etcd puts the checksum of a snapshot behind it.
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
-_STATE_FILE = "state.db"
-# Must be the coordinator's own (bigfleet/coordinator/member.py); another one makes another cluster.
-_CLUSTER_TOKEN = "bigfleet-coordinator"
 
 
 async def save(connection: Connection, options: argparse.Namespace) -> None:
@@ -87,7 +86,7 @@ def _refuse_while_it_runs(target: Path) -> None:
 
 async def restore(options: argparse.Namespace) -> None:
     """Make FILE the state of one coordinator that is not running; the others start empty and join it."""
-    source = options.file.resolve() / _STATE_FILE if options.file.is_dir() else options.file
+    source = options.file.resolve() / STATE_FILE if options.file.is_dir() else options.file
     target = options.data_dir / "etcd"
     if not source.exists():
         raise CtlUsageError(f"there is no snapshot {source}")
@@ -107,7 +106,7 @@ async def restore(options: argparse.Namespace) -> None:
             options.etcdutl_binary,
             *("snapshot", "restore", str(source), f"--data-dir={draft}", f"--name={options.node_id}"),
             *(f"--initial-cluster={options.node_id}={url}", f"--initial-advertise-peer-urls={url}"),
-            f"--initial-cluster-token={_CLUSTER_TOKEN}",
+            f"--initial-cluster-token={CLUSTER_TOKEN}",
         )
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)

@@ -2,6 +2,7 @@
 
 from bigfleet.engine.columns.fleet import Fleet
 from bigfleet.engine.decisions import (
+    TRANSITION_OF,
     Action,
     ActionKind,
     CapacityHint,
@@ -14,6 +15,7 @@ from bigfleet.engine.decisions import (
 from bigfleet.engine.engine import Engine
 
 __all__ = [
+    "TRANSITION_OF",
     "Action",
     "ActionKind",
     "CapacityHint",

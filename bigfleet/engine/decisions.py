@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from bigfleet.core.machines import CapacityType
+from bigfleet.core.machines import CONFIGURE, CREATE, DELETE, DRAIN, CapacityType
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import NeedProfile
 from bigfleet.core.vectors import Vector
@@ -19,6 +19,16 @@ class ActionKind(StrEnum):
     PREEMPT = "Preempt"
     RECLAIM = "Reclaim"
     DELETE = "Delete"
+
+
+# What a provider does for each action.
+TRANSITION_OF = {
+    ActionKind.BOOTSTRAP: CONFIGURE,
+    ActionKind.PROVISION: CREATE,
+    ActionKind.PREEMPT: DRAIN,
+    ActionKind.RECLAIM: DRAIN,
+    ActionKind.DELETE: DELETE,
+}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ KubeConfigError      a kubeconfig that cannot be used (a ValueError)
 
 import msgspec
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 
 
 class KubeError(BigFleetError):
@@ -58,7 +58,7 @@ class Unreachable(KubeError):
 class KubeConfigError(BigFleetError, ValueError):
     """A kubeconfig that is missing something, or asks for a way of logging in that we do not have."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 class _Status(msgspec.Struct):

@@ -6,6 +6,9 @@ from pathlib import Path
 from bigfleet.security.choice import check_choice
 from bigfleet.security.renewal import Renewal
 
+# The longest time between two roll-ups, unless it is set.
+ROLLUP_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class OperatorOptions:
@@ -26,7 +29,7 @@ class OperatorOptions:
     # CapacityRequests acknowledged at the same time.
     ack_concurrency: int = 64
     # The longest time between two roll-ups, 0 = 10 s; changed demand is sent within a second.
-    rollup_interval_seconds: float = 10.0
+    rollup_interval_seconds: float = ROLLUP_SECONDS
     # A Go template of .ClusterID, .MachineID and .Requirements (.Key, .Operator, .Values); None renders a comment.
     bootstrap_template_file: Path | None = None
     # The operator's certificate, key and CA.

@@ -24,7 +24,7 @@ from bigfleet.api.v1alpha1.shard_pb2_grpc import ShardStub
 from bigfleet.errors import BigFleetError
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.metrics import OperatorMetrics
-from bigfleet.operator.options import OperatorOptions
+from bigfleet.operator.options import ROLLUP_SECONDS, OperatorOptions
 from bigfleet.operator.outbox import ShardOutbox
 from bigfleet.operator.requests import Requests
 from bigfleet.operator.rollup import rollup
@@ -39,7 +39,6 @@ _LONGEST_BACKOFF_SECONDS = 30.0
 # this long, and during a fill, when it is never still, at least this often (ADR-1).
 _STILL_SECONDS = 0.5
 _STILL_AT_MOST_SECONDS = 2.0
-_DEFAULT_ROLLUP_SECONDS = 10.0
 _CERTIFICATE_CHECK_SECONDS = 5.0
 _RESYNC_AGAIN_SECONDS = 3.0
 # The side that a stream's code points to. With another code the shard says what it does not like about us.
@@ -186,7 +185,7 @@ class Session:
 
     async def _roll_up(self) -> None:
         """Roll up on connect, after changes and at every interval."""
-        interval = self._options.rollup_interval_seconds or _DEFAULT_ROLLUP_SECONDS
+        interval = self._options.rollup_interval_seconds or ROLLUP_SECONDS
         while True:
             self._roll_up_once()
             with suppress(TimeoutError):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 
 # What there is to ask for: None is a text, a mapping has fields, a tuple of one shape is a list of such.
 Shape = None | Mapping[str, Any] | tuple[Any]
@@ -23,7 +23,7 @@ _OPERAND = re.compile(r"(?P<root>\$)?\.(?P<field>\w*)")
 class TemplateError(BigFleetError, ValueError):
     """A template that asks for something that we do not have."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 class Template:

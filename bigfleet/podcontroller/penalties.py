@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from bigfleet.core.quantity import QuantityError, parse_milli
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.podcontroller.pods import INTERRUPTION_PENALTY, RECLAMATION_PENALTY, Pod
 
 _INTERRUPTION, _RECLAMATION = "interruptionPenalty", "reclamationPenalty"
@@ -19,7 +19,7 @@ Defaults = Mapping[str, Mapping[str, str]]
 class DefaultsError(BigFleetError, ValueError):
     """A file of penalty defaults that we cannot read; names the field."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 @dataclass(frozen=True)

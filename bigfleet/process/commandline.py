@@ -7,10 +7,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from bigfleet.errors import ExitStatus
+
 _DISTRIBUTION = "bigfleet-scaletest"
-_WRONG_USE = 2
-# The exit code that a shell shows for a program ended by SIGPIPE, as most programs are when their reader leaves.
-_READER_LEFT = 141
 _OF_A_STREAM = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF})
 
 
@@ -46,7 +45,7 @@ def refuse(program: str, message: str, known: Iterable[str] = (), given: str = "
     close = difflib.get_close_matches(given, list(known), 1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     sys.stderr.write(f"{program}: {message}\nhint: {meant}`{program} --help` shows what there is\n")
-    sys.exit(_WRONG_USE)
+    sys.exit(ExitStatus.WRONG_USE)
 
 
 def show_version(program: str) -> NoReturn:
@@ -74,7 +73,7 @@ def end(program: str, work: Callable[[], int | None]) -> NoReturn:
         if error.errno != errno.EPIPE:
             sys.stderr.write(f"{program}: the output cannot be written: {error.strerror}\n")
         # What went wrong before says more.
-        code = code or (_READER_LEFT if error.errno == errno.EPIPE else _WRONG_USE)
+        code = code or (ExitStatus.READER_LEFT if error.errno == errno.EPIPE else ExitStatus.WRONG_USE)
     sys.exit(code)
 
 

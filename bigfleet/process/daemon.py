@@ -18,13 +18,12 @@ from prometheus_client import (
     generate_latest,
 )
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.process.figures import show_process_figures
 
 # The metrics address that switches metrics off.
 NOWHERE = "0"
 
-_WRONG_USE = 2
 _OF_THE_PLACE = frozenset(
     {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EROFS}
 )
@@ -35,7 +34,7 @@ _LAG_SAMPLE_SECONDS = 0.25
 class CannotStart(BigFleetError):
     """Something that the process needs is missing, or another process has it."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -153,7 +152,7 @@ def run(process: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     except Exception as error:
         # An error that knows its exit code is for people to read; any other is ours to debug.
         plain = _first_of_all(error)
-        exit_code = _WRONG_USE if _is_of_the_place(plain) else getattr(plain, "exit_code", None)
+        exit_code = ExitStatus.WRONG_USE if _is_of_the_place(plain) else getattr(plain, "exit_code", None)
         if exit_code is None:
             raise
         hint = getattr(plain, "hint", "")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from bigfleet.errors import ExitStatus
 from bigfleet.process.commandline import refuse, show_version
 from bigfleet.process.flags import parse_options
 
@@ -55,7 +56,7 @@ def dispatch(
         menu = "\n".join(f"  {name:<{width}}  {command.summary}" for name, command in commands.items())
         stream = sys.stdout if arguments else sys.stderr
         stream.write(f"usage: {program} COMMAND [--flags]\n\ncommands:\n{menu}\n")
-        sys.exit(0 if arguments else 2)
+        sys.exit(0 if arguments else ExitStatus.WRONG_USE)
     if name == "--version":
         show_version(program)
     if name not in commands:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 
 _LOCK = "lock"
 
@@ -14,7 +14,7 @@ _LOCK = "lock"
 class InUse(BigFleetError):
     """The directory belongs to another process that is running."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 def lock(directory: Path) -> int:

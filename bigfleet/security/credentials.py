@@ -11,7 +11,7 @@ from typing import Literal
 
 import grpc
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.security.files import IdentityFiles, IdentityPaths
 from bigfleet.security.identity import Identity, InvalidIdentity
 
@@ -50,7 +50,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int | str], ...] = (
 class CannotListen(BigFleetError):
     """The address is invalid or taken, or the certificate is for another identity."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bigfleet.errors import ExitStatus
 from bigfleet.process.commandline import Parser, end
 from bigfleet.sim.play import Played, descriptions, is_file, play
 from bigfleet.sim.report import check_lines, report_lines
@@ -15,7 +16,7 @@ from bigfleet.sim.scenario.reading import SHIPPED, ScenarioError
 
 # Traces that a run must repeat byte by byte.
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "sim"
-_OK, _FAILED, _USAGE = 0, 1, 2
+_OK = 0
 _PROGRESS_SECONDS = 2.0
 
 
@@ -30,10 +31,10 @@ def run(arguments: Sequence[str]) -> int:
         code: int = options.command(options)
     except ScenarioError as error:
         _say(f"fauxctl: {error}")
-        return _USAGE
+        return ExitStatus.WRONG_USE
     except KeyboardInterrupt:
         _say("fauxctl: interrupted")
-        return 130
+        return ExitStatus.INTERRUPTED
     return code
 
 
@@ -97,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         _print("\n".join(report_lines(played.report)) + "\n")
     _say("PASS" if played.passed else "FAIL")
-    return _OK if played.passed else _FAILED
+    return _OK if played.passed else ExitStatus.FAILED
 
 
 def _refuse_picture(path: Path) -> None:
@@ -127,7 +128,7 @@ def _run_all(_options: argparse.Namespace) -> int:
         _print(f"{word}  {name:<{width}}  {time.perf_counter() - began:6.1f} s\n")
         for line in check_lines(tuple(check for check in played.checks if not check.holds)):
             _print(f"    {line}\n")
-    return _OK if passed else _FAILED
+    return _OK if passed else ExitStatus.FAILED
 
 
 def _record(options: argparse.Namespace) -> int:
@@ -135,7 +136,7 @@ def _record(options: argparse.Namespace) -> int:
     _say("\n".join(check_lines(played.checks)))
     if not played.passed:
         _say(f"fauxctl: {played.name} breaks its promises; nothing was recorded")
-        return _FAILED
+        return ExitStatus.FAILED
     path = options.path or _golden(options.name)
     if not path.parent.is_dir():
         raise ScenarioError(f"{path}: there is no folder {path.parent}")
@@ -150,7 +151,7 @@ def _verify(options: argparse.Namespace) -> int:
         problem = _difference(name, play(name, progress=_Progress(name)))
         good &= not problem
         _print(f"{'FAIL' if problem else 'PASS'}  {name}{'  ' + problem if problem else ''}\n")
-    return _OK if good else _FAILED
+    return _OK if good else ExitStatus.FAILED
 
 
 def _difference(name: str, played: Played) -> str:
@@ -177,7 +178,7 @@ def _soak(options: argparse.Namespace) -> int:
         raise ScenarioError("--cycles must be at least 1")
     result = soak(options.cycles, options.seed, _Progress("soak"))
     _print("\n".join(result.lines) + "\n")
-    return _FAILED if result.problems else _OK
+    return ExitStatus.FAILED if result.problems else _OK
 
 
 def _golden(name: str) -> Path:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scaletest.cli.showing import age, command
 from scaletest.model.counting import counted
+from scaletest.model.names import PROMETHEUS_POD, PROMETHEUS_PORT, PROVIDER_POD, PROVIDER_PORT, SHARD_POD, SHARD_PORT
 from scaletest.report.fitting import fitted, pasteable
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _metrics(one: "FleetStatus") -> Iterator[list[str]]:
         ask = f"curl --cacert ca.crt --cert tls.crt --key tls.key '{one.prometheus_url}/api/v1/query?query=up'"
         yield _command("metrics", f"(cd {_identity(one)} && {ask})")
     elif one.has_prometheus:
-        yield _command("metrics", f"kubectl -n {one.namespace} port-forward prometheus-0 9090")
+        yield _command("metrics", f"kubectl -n {one.namespace} port-forward {PROMETHEUS_POD} {PROMETHEUS_PORT}")
 
 
 def _bigfleet(one: "FleetStatus") -> Iterator[list[str]]:
@@ -55,10 +56,10 @@ def _bigfleet(one: "FleetStatus") -> Iterator[list[str]]:
     elif one.pods and not one.host_id:
         has = f"bigfleetctl --tls-dir {identity} has the credentials"
         yield _words("bigfleet", f"it answers inside of the cluster only; {has}")
-    if shard := one.address("bigfleet-shard-0", 7780):
+    if shard := one.address(SHARD_POD, SHARD_PORT):
         ask = f"{ctl} why --cluster kwok-cluster-0 --shard-addr {shard} --tls-dir {identity}"
         yield _command("pending", f"{ask}  # why Pods wait")
-    if provider := one.address("bigfleet-provider-0", 7800):
+    if provider := one.address(PROVIDER_POD, PROVIDER_PORT):
         strike = f"{command('bigfleet')} faults --target {provider} --tls-dir {identity} --strike vanish"
         yield _command("faults", f"{strike}  # a machine is gone")
 

@@ -75,14 +75,14 @@ class WorkloadOptions:
     renewal: Renewal = field(default_factory=Renewal)
     # The pod's ServiceAccount, for the run's phase; None when there is no run to watch.
     service_account_dir: Path | None = None
-    operator_qps: float = 200
-    operator_burst: int = 400
-    operator_ack_concurrency: int = 64
-    operator_rollup_interval_seconds: float = 10
+    operator_qps: float = OperatorOptions.qps
+    operator_burst: int = OperatorOptions.burst
+    operator_ack_concurrency: int = OperatorOptions.ack_concurrency
+    operator_rollup_interval_seconds: float = OperatorOptions.rollup_interval_seconds
     # What a bare machine is told; None: a comment.
     operator_bootstrap_template_file: Path | None = None
-    pod_controller_qps: float = 200
-    pod_controller_burst: int = 400
+    pod_controller_qps: float = PodControllerOptions.qps
+    pod_controller_burst: int = PodControllerOptions.burst
     # YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations.
     pod_controller_priority_class_defaults: Path | None = None
     boot_delay_median_seconds: float = 0.5

@@ -19,7 +19,7 @@ DAEMON = "scaletest.host.daemon"
 # What a runner says to hostd, so that hostd outlives it.
 KEEP = b"keep\n"
 # A directory without a record belongs to a host that is just being made, unless it is older than this.
-_FIRST_STEP_SECONDS = 60
+FIRST_STEP_SECONDS = 60
 
 
 def hosts_dir() -> Path:
@@ -92,7 +92,7 @@ class RegisteredHost:
 
     def _is_a_first_step(self) -> bool:
         try:
-            return time.time() - self.directory.stat().st_mtime < _FIRST_STEP_SECONDS
+            return time.time() - self.directory.stat().st_mtime < FIRST_STEP_SECONDS
         except OSError:
             return False
 

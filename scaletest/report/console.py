@@ -12,9 +12,9 @@ from scaletest.judge.selfcheck.checks import CheckRecord
 from scaletest.judge.summary import Summary, SummaryCheck, SummaryGate
 from scaletest.model.documents.durations import format_duration
 from scaletest.report.fitting import fitted, pasteable, screen_columns
+from scaletest.report.margins import MARKS
 from scaletest.run.journal import Event
 
-_MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "-"}
 _HEADLINES = {"void": "VOID", "refused": "REFUSED"}
 _ENOUGH_FOR_P99 = 100
 # Each gate is shown in the verdict's table anyway.
@@ -132,7 +132,7 @@ def _gate_lines(gate: JudgedGate, width: int) -> list[str]:
     bar = f"{'≥' if gate.least else '≤'} {gate.bar:g} {gate.unit}".rstrip()
     seen = _observations(gate)
     note = "" if gate.verdict == "pass" else f"{gate.verdict}: {gate.reason}"
-    figures = f"  {_MARKS[gate.verdict]} {gate.title:<{width}}  {value:>9}  "
+    figures = f"  {MARKS[gate.verdict]} {gate.title:<{width}}  {value:>9}  "
     aligned = f"{figures}{bar:<15} {seen:<9} {note}".rstrip()
     # A note that has no room in its column moves up to the figures, or stands below them.
     close = " ".join(filter(None, [f"{figures}{bar}", seen, note]))

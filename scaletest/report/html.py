@@ -9,11 +9,10 @@ from scaletest.model.counting import counted, noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.report.charts import gate_curve, phase_strip
 from scaletest.report.console import headline, is_quiet, price
-from scaletest.report.margins import margin_of, percent
+from scaletest.report.margins import MARKS, margin_of, percent
 from scaletest.report.style import STYLE
 from scaletest.run.journal import DiaryLine
 
-_MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "–"}
 _CHECK_MARKS = {"ok": "✓", "over": "✗", "unmeasured": "?", "skipped": "–"}
 # The diary of a long soak is thinned on the page; events.jsonl has it all.
 _MOST_EVENTS = 400
@@ -84,7 +83,7 @@ def _gates(summary: Summary) -> Iterator[str]:
         margin = None if value is None else margin_of(value, gate.bar, gate.least)
         note = "" if gate.verdict == "pass" else f'<br><span class="note">{escape(gate.reason)}</span>'
         yield (
-            f'<tr class="{gate.verdict}"><td class="mark">{_MARKS[gate.verdict]}</td>'
+            f'<tr class="{gate.verdict}"><td class="mark">{MARKS[gate.verdict]}</td>'
             f'<td title="{escape(gate.query)}">{escape(gate.title)}{note}</td>'
             f"<td>{_number(value)}</td><td>{'≥' if gate.least else '≤'} {_number(gate.bar)} "
             f"{escape(gate.unit)}</td>"

@@ -1,4 +1,6 @@
-"""How far a gate's value is from its bar."""
+"""How far a gate's value is from its bar, and the mark of its verdict."""
+
+MARKS = {"pass": "✓", "fail": "✗", "no-data": "?", "saturated": "!", "skipped": "–"}
 
 
 def margin_of(value: float, bar: float, least: bool) -> float:

@@ -13,8 +13,8 @@ from bigfleet.provider.conformance.joining import Joining
 from bigfleet.provider.conformance.verdicts import Broken, NotApplicable, Silent, Unjudged, Verdict
 from bigfleet.rpc.fencing import FencingToken
 
-_FIRST_PAUSE_SECONDS = 0.005
-_LONGEST_PAUSE_SECONDS = 0.25
+FIRST_PAUSE_SECONDS = 0.005
+LONGEST_PAUSE_SECONDS = 0.25
 _EPOCHS_PER_FENCE = 10
 # Well below the time that a drain may take.
 _GRACE_SECONDS = 5
@@ -141,7 +141,7 @@ class Bench:
     async def watch(self, machine_id: str, *states: MachineState, seconds: float | None = None) -> list[Any]:
         """What Get told of a machine on its way to one of these states: one message for each state seen."""
         seen: list[Any] = []
-        pause = _FIRST_PAUSE_SECONDS
+        pause = FIRST_PAUSE_SECONDS
         limit = self.limits.until(states[0]) if seconds is None else seconds
         end = time.monotonic() + limit
         if S.CONFIGURED in states:
@@ -160,7 +160,7 @@ class Bench:
                     raise Unjudged(f"{machine_id} is still {state.name}: {self.nodes.problem}")
                 raise Broken(f"{machine_id} must get to {_names(states)} within {limit:g} s, it is still {state.name}")
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def unchanged(self, machine: Any, since: str) -> None:
         """The machine must still be what it was."""

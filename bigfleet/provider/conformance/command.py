@@ -9,7 +9,7 @@ from typing import Literal
 
 import grpc
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.process.commandline import lose_output
 from bigfleet.process.files import write_file
 from bigfleet.provider.conformance import report as reports
@@ -31,13 +31,13 @@ _WHY_SECONDS = 1.0
 class NotConformant(BigFleetError):
     """At least one check failed."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
 
 
 class NotJudged(BigFleetError):
     """The provider could not be reached, or some checks could not be judged."""
 
-    exit_code = 5
+    exit_code = ExitStatus.NOT_JUDGED
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class NotJudged(BigFleetError):
 class SuiteInterrupted(BigFleetError):
     """A signal came before the last check."""
 
-    exit_code = 130
+    exit_code = ExitStatus.INTERRUPTED
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToDict
 
 from bigfleet.api.v1alpha1 import faults_pb2 as pb
 from bigfleet.api.v1alpha1 import faults_pb2_grpc
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.security import channel
 from bigfleet.security.choice import check_choice
 
@@ -22,7 +22,7 @@ _STRIKES = {"lose": pb.STRIKE_LOSE, "vanish": pb.STRIKE_VANISH, "interrupt": pb.
 class FaultsRefused(BigFleetError):
     """The provider did not take the call."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
 
 
 @dataclass(frozen=True)

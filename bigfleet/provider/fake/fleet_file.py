@@ -13,7 +13,7 @@ from bigfleet.core.machines import CapacityType, MachineState
 from bigfleet.core.quantity import QuantityError
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.core.vectors import parse_vector
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.provider.fake.backend import host_of
 from bigfleet.provider.kit import MachineRecord, Shape
 
@@ -27,7 +27,7 @@ _CAPACITY_TYPES = {kind.label: kind for kind in CapacityType if kind is not Capa
 class FleetError(BigFleetError):
     """A fleet file that cannot be used, naming the file and the place in it."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 class MachineKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.process.files import lock
 
 _MAGIC = b"BFPJ0001"
@@ -27,7 +27,7 @@ _DRAFT = "journal.new"
 class StorageError(BigFleetError):
     """State on disk that cannot be used, or a disk that does not take it."""
 
-    exit_code = 1
+    exit_code = ExitStatus.FAILED
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -17,7 +17,7 @@ from bigfleet.provider.kit.errors import IllegalTransition, InvalidArgument, Tra
 from bigfleet.provider.kit.metrics import ProviderMetrics
 from bigfleet.provider.kit.records import MachineRecord
 from bigfleet.provider.kit.state import State
-from bigfleet.provider.kit.transitions import EDGES, RECOVERY, Kind, Timeouts
+from bigfleet.provider.kit.transitions import RECOVERY, TRANSITIONS, Kind, Timeouts
 from bigfleet.rpc.fencing import FencingToken
 
 # Does a transition's work and returns what changes in the record besides its state.
@@ -149,7 +149,8 @@ class Lifecycle:
 
     def _accept(self, call: Mutation, machine: MachineRecord) -> tuple[str, MachineRecord]:
         operation = self._state.operations.new(call.machine_id, call.kind)
-        machine = replace(machine, state=EDGES[call.kind].through, last_error="", failed_in=None, operation=operation)
+        through = TRANSITIONS[call.kind].through
+        machine = replace(machine, state=through, last_error="", failed_in=None, operation=operation)
         if call.kind is Kind.CONFIGURE:
             machine = replace(machine, cluster=call.cluster, metadata=dict(call.metadata))
         elif call.kind is Kind.DELETE:
@@ -203,7 +204,7 @@ class Lifecycle:
         try:
             async with asyncio.timeout(timeout_seconds) as deadline:
                 changes = await work()
-            landed = replace(machine, state=EDGES[kind].target, **changes)
+            landed = replace(machine, state=TRANSITIONS[kind].target, **changes)
         except TransitionFailed as error:
             landed = _failed(machine, kind, str(error))
         except TimeoutError:
@@ -242,7 +243,7 @@ def _validate(call: Mutation) -> None:
 
 
 def _already_there(call: Mutation, machine: MachineRecord) -> bool:
-    edge = EDGES[call.kind]
+    edge = TRANSITIONS[call.kind]
     if machine.state not in (edge.through, edge.target):
         return False
     # An ack would tell the caller that the machine is on its way to the wrong cluster's pods.
@@ -258,7 +259,7 @@ def _check_position(call: Mutation, machine: MachineRecord) -> None:
         if call.kind in RECOVERY[machine.failed_in] and not lost_for_good:
             return
         raise IllegalTransition(f"machine {machine.id!r} is Failed ({machine.last_error}) and cannot {call.kind}")
-    if machine.state is not EDGES[call.kind].source:
+    if machine.state is not TRANSITIONS[call.kind].source:
         bound = f" for cluster {machine.cluster!r}" if machine.cluster else ""
         raise IllegalTransition(f"machine {machine.id!r} is {machine.state.label}{bound} and cannot {call.kind}")
 

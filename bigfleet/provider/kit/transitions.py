@@ -1,4 +1,4 @@
-"""The four transitions, the positions they start from, and how long each may take.
+"""The four transitions, what brings a Failed machine back, and how long each may take.
 
 See docs/reference/wire.md#provider-rpcs.
 """
@@ -6,7 +6,7 @@ See docs/reference/wire.md#provider-rpcs.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bigfleet.core.machines import MachineState
+from bigfleet.core.machines import CONFIGURE, CREATE, DELETE, DRAIN
 
 # A grace is any int64; timers are not.
 _LONGEST_SECONDS = 7 * 24 * 3600.0
@@ -21,21 +21,7 @@ class Kind(StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True)
-class Edge:
-    """From a stable state, through a transitional one, to a stable one."""
-
-    source: MachineState
-    through: MachineState
-    target: MachineState
-
-
-EDGES = {
-    Kind.CREATE: Edge(MachineState.SPECULATIVE, MachineState.CREATING, MachineState.IDLE),
-    Kind.CONFIGURE: Edge(MachineState.IDLE, MachineState.CONFIGURING, MachineState.CONFIGURED),
-    Kind.DRAIN: Edge(MachineState.CONFIGURED, MachineState.DRAINING, MachineState.IDLE),
-    Kind.DELETE: Edge(MachineState.IDLE, MachineState.DELETING, MachineState.SPECULATIVE),
-}
+TRANSITIONS = {Kind.CREATE: CREATE, Kind.CONFIGURE: CONFIGURE, Kind.DRAIN: DRAIN, Kind.DELETE: DELETE}
 
 # What brings a Failed machine back (B705, docs/reference/wire.md#behaviour-numbers): the transition that failed, once
 # more, or a step towards nothing.

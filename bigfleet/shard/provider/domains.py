@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from bigfleet.core.machines import Machine
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.shard.provider.epoch import write_durably
 
 _FILE = "domains.json"
@@ -15,7 +15,7 @@ Domain = tuple[str, str]
 class CorruptDomains(BigFleetError):
     """The domain file can't be read. Starting anyway could adopt another shard's machines."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 class Domains:

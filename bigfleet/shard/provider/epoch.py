@@ -7,7 +7,7 @@ import itertools
 import os
 from pathlib import Path
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.rpc.fencing import FencingToken
 
 _FILE = "epoch"
@@ -16,7 +16,7 @@ _FILE = "epoch"
 class CorruptEpoch(BigFleetError):
     """The epoch file can't be read. Starting anyway could reuse an epoch, so the shard refuses to."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 class Fence:

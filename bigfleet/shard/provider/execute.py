@@ -16,7 +16,7 @@ import structlog
 from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.requirements import Requirement
-from bigfleet.engine import Action, ActionKind
+from bigfleet.engine import TRANSITION_OF, Action, ActionKind
 from bigfleet.shard.convert import BadMachine, binding_of, machine_from_wire, metadata_from_assignment
 from bigfleet.shard.inventory.inventory import Inventory, Rejected
 from bigfleet.shard.metrics import ActionOutcome, ShardMetrics
@@ -37,16 +37,6 @@ _ATTEMPT_TIMEOUT_SECONDS = 900.0
 _SHUTDOWN_SECONDS = 30
 # Actions that have not been acknowledged; what is dropped beyond that, the next cycle decides again.
 _QUEUE_LIMIT = 10_000
-
-_S = MachineState
-# Where an action takes a machine from, through, and to.
-_COURSE: dict[ActionKind, tuple[MachineState, MachineState, MachineState]] = {
-    ActionKind.BOOTSTRAP: (_S.IDLE, _S.CONFIGURING, _S.CONFIGURED),
-    ActionKind.PROVISION: (_S.SPECULATIVE, _S.CREATING, _S.IDLE),
-    ActionKind.PREEMPT: (_S.CONFIGURED, _S.DRAINING, _S.IDLE),
-    ActionKind.RECLAIM: (_S.CONFIGURED, _S.DRAINING, _S.IDLE),
-    ActionKind.DELETE: (_S.IDLE, _S.DELETING, _S.SPECULATIVE),
-}
 
 
 class Operators(Protocol):
@@ -124,7 +114,7 @@ class Executor:
     def submit(self, action: Action, cycle: int) -> Disposal:
         """Start an action unless its machine is busy, held, or no longer where the engine saw it."""
         kind, machine_id = action.kind, action.machine_id
-        start, through, _ = _COURSE[kind]
+        start, through, _ = TRANSITION_OF[kind]
         machine = self._inventory.machines.get(machine_id)
         if machine is None or machine.state is not start or machine_id in self._attempts:
             return Disposal.DEDUPED
@@ -356,7 +346,7 @@ class Executor:
 
 def _outcome(attempt: _Attempt, after: Machine | None) -> ActionOutcome | None:
     """How the provider's word ends an attempt; None while the machine is still on its way."""
-    _, through, target = _COURSE[attempt.action.kind]
+    _, through, target = TRANSITION_OF[attempt.action.kind]
     if after is None or after.state is MachineState.FAILED:
         return ActionOutcome.PROVIDER_ERROR
     if after.state is through:

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.sim.scenario.scenario import Scenario
 
 SHIPPED = Path(__file__).parents[1] / "scenarios"
@@ -19,7 +19,7 @@ _LONGEST_LIST = 20
 class ScenarioError(BigFleetError):
     """A scenario that cannot be used; one line for each thing that is wrong."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
 
 
 def shipped_names() -> list[str]:

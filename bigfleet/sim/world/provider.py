@@ -13,7 +13,7 @@ from bigfleet.core.machines import (
     MachineState,
     invariant_violation,
 )
-from bigfleet.engine import ActionKind
+from bigfleet.engine import TRANSITION_OF, ActionKind
 from bigfleet.errors import BigFleetError
 from bigfleet.provider.fake.latency import Latency
 from bigfleet.sim.world.timeline import Rank, Timeline
@@ -21,14 +21,6 @@ from bigfleet.sim.world.timeline import Rank, Timeline
 INSTANT = Latency(0.0, 0.0)
 
 _S = MachineState
-# Through which state each action leads, and to which.
-COURSE = {
-    ActionKind.PROVISION: (_S.CREATING, _S.IDLE),
-    ActionKind.BOOTSTRAP: (_S.CONFIGURING, _S.CONFIGURED),
-    ActionKind.PREEMPT: (_S.DRAINING, _S.IDLE),
-    ActionKind.RECLAIM: (_S.DRAINING, _S.IDLE),
-    ActionKind.DELETE: (_S.DELETING, _S.SPECULATIVE),
-}
 
 
 class CallRefused(BigFleetError):
@@ -93,7 +85,7 @@ class SimulatedProvider:
         for rule in self.refusals:
             if reason := rule(kind, machine):
                 raise CallRefused(reason)
-        through, target = COURSE[kind]
+        _, through, target = TRANSITION_OF[kind]
         if through not in LEGAL_EDGES[machine.state]:
             raise CallRefused(f"{machine_id} is {machine.state.label}")
         bound = cluster if kind is ActionKind.BOOTSTRAP else machine.cluster

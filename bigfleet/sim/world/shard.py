@@ -8,11 +8,11 @@ from typing import Protocol
 
 from bigfleet.core.machines import TRANSITIONAL, UNASSIGNED, Machine, MachineState
 from bigfleet.core.needs import Need
-from bigfleet.engine import Action, ActionKind, Decisions
+from bigfleet.engine import TRANSITION_OF, Action, ActionKind, Decisions
 from bigfleet.shard.convert import binding_of
 from bigfleet.shard.inventory.inventory import kept_assignment
 from bigfleet.sim.world.decider import Decider
-from bigfleet.sim.world.provider import COURSE, CallRefused, SimulatedProvider
+from bigfleet.sim.world.provider import CallRefused, SimulatedProvider
 from bigfleet.sim.world.timeline import Rank, Timeline
 
 # As in bigfleet/shard/cycle.py: how often what is in flight is looked at, and the least time between two cycles.
@@ -170,7 +170,7 @@ class SimulatedShard:
         machine = self.machines[action.machine_id]
         if action.machine_id in self._attempts or self._decider.held(action.machine_id):
             return False
-        through, target = COURSE[action.kind]
+        _, through, target = TRANSITION_OF[action.kind]
         cluster, assignment = binding_of(action, machine)
         in_flight = replace(machine, state=through, cluster=cluster, assignment=assignment)
         try:

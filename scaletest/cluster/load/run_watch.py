@@ -14,8 +14,7 @@ import structlog
 from bigfleet.kube import KubeClient, Subset, TypedInformer
 from bigfleet.kube.resources import CONFIG_MAPS
 from bigfleet.process import daemon
-
-CONFIG_MAP = "scaletest-run"
+from scaletest.model.names import RUN_CONFIG_MAP
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +48,7 @@ class RunWatch:
 
     async def run(self, client: KubeClient, namespace: str) -> None:
         """Follow the ConfigMap for ever."""
-        fields = f"metadata.name={CONFIG_MAP}"
+        fields = f"metadata.name={RUN_CONFIG_MAP}"
         informer = TypedInformer(
             client, CONFIG_MAPS, RunConfigMap, namespace=namespace, fields=fields, on_change=self.on_change
         )
@@ -67,7 +66,7 @@ class RunWatch:
         try:
             soak_start = float(new.data.soak_start)
         except ValueError:
-            log.error("soak without a start", config_map=CONFIG_MAP, soak_start=new.data.soak_start)
+            log.error("soak without a start", config_map=RUN_CONFIG_MAP, soak_start=new.data.soak_start)
             return
         if not self.soaking.is_set():
             log.info("soak begins", soak_start=soak_start)

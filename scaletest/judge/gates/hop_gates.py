@@ -7,6 +7,7 @@ from scaletest.judge.gates.figures import RECLAIMS, SHORTFALLS, grown, quantile
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Noted, Promql, QuietReclaims
 from scaletest.judge.gates.suspects import CONFIGURERS, SLOW_LIST, SUPPLIERS
+from scaletest.judge.gates.witnesses.queries import WAITS_FOR_A_CORE
 from scaletest.model.documents.profile import Slo
 from scaletest.model.plan import Plan
 
@@ -29,8 +30,6 @@ _WRITES = "bigfleet_coordinator_apply_total"
 _REFUSED_WRITES = 'bigfleet_coordinator_apply_total{outcome=~"error|fsm_error"}'
 # At the end, or on three scrapes in a row anywhere in the window.
 _STANDING = f"({SHORTFALLS} > 0) or max_over_time(min_over_time({SHORTFALLS}[15s:5s])[{{w}}:5s])"
-
-_SLOWED = "a process that waits for a core is late"
 
 
 def hop_gates(plan: Plan) -> Iterator[Gate]:
@@ -73,7 +72,7 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         component="shard",
         suspects=CONFIGURERS,
         meaning="Machines take too long from Idle to Configured.",
-        strain=_SLOWED,
+        strain=WAITS_FOR_A_CORE,
         count="bigfleet_shard_configure_phase_seconds_count",
         cause="replacements",
         histogram="bigfleet_shard_configure_phase_seconds",
@@ -104,7 +103,7 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         unit="s",
         component="operator",
         meaning="UpcomingNodes are written too long after the shard's word.",
-        strain=_SLOWED,
+        strain=WAITS_FOR_A_CORE,
         count="bigfleet_operator_node_state_update_duration_seconds_count",
         cause="node states",
         histogram="bigfleet_operator_node_state_update_duration_seconds",
@@ -227,7 +226,7 @@ def _latency(
         Promql(quantile(0.99, histogram, by, outer)),
         bar=bar,
         unit="s",
-        strain=_SLOWED,
+        strain=WAITS_FOR_A_CORE,
         count=f"{histogram}_count",
         histogram=histogram,
         **rest,

@@ -13,7 +13,7 @@ from pathlib import Path
 from scaletest.errors import Leftovers, ScaletestError, UsageError
 from scaletest.host.ending import end_host
 from scaletest.host.owners import Owner
-from scaletest.host.registry import RegisteredHost, find_hosts, find_orphans, names_of
+from scaletest.host.registry import FIRST_STEP_SECONDS, RegisteredHost, find_hosts, find_orphans, names_of
 from scaletest.model.counting import counted
 from scaletest.model.names import NAMESPACE, RELEASE
 from scaletest.model.plan import TEARDOWN_SECONDS
@@ -22,9 +22,6 @@ from scaletest.run.target.contexts import ContextRun, contexts_dir, copy_context
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import KubeApi, RunObjects
 from scaletest.run.target.target import remove_notes
-
-# Notes without a record belong to a run that is just starting, unless they are older than this.
-_FIRST_STEP_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ def _broken_notes() -> Iterator[Leftover]:
     """Directories that were made and never filled."""
     known = {run.directory for run in find_context_runs()}
     for directory in contexts_dir().iterdir() if contexts_dir().exists() else ():
-        if directory not in known and time.time() - directory.stat().st_mtime > _FIRST_STEP_SECONDS:
+        if directory not in known and time.time() - directory.stat().st_mtime > FIRST_STEP_SECONDS:
             yield Leftover(directory.name, str(directory), partial(_remove_directory, directory))
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from bigfleet.security.authority import Authority
 from bigfleet.security.identity import Identity
 from scaletest.errors import InstallError, KubeApiConflict, UsageError
+from scaletest.model.names import RUN_CONFIG_MAP
 from scaletest.run.journal import RunJournal
 from scaletest.run.target.helm import Helm
-from scaletest.run.target.kube_api import RUN_CONFIG_MAP, KubeApi, is_ready, trouble_of
+from scaletest.run.target.kube_api import KubeApi, is_ready, trouble_of
 from scaletest.run.target.occupancy import TAKE_ANOTHER
 
 _PROGRESS_SECONDS = 3

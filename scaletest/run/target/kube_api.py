@@ -27,11 +27,11 @@ from scaletest.errors import (
     KubeApiUnreachable,
 )
 from scaletest.host.owners import Owner
+from scaletest.model.names import RUN_CONFIG_MAP
 
 RUN_LABEL = "bigfleet-scaletest-run"
 # The process that will end the run; a namespace without it was left up on purpose.
 OWNER_ANNOTATION = "bigfleet-scaletest/owner"
-RUN_CONFIG_MAP = "scaletest-run"
 _CALL_SECONDS = 15
 _NO_ANSWER_HINT = "run `kubectl cluster-info`, which asks it too"
 # What to do when the API does not accept the credentials (401), or does not allow a call (403).

@@ -237,8 +237,8 @@ _OPERATOR = [
         "operator",
         Mistake(
             "operator/session.py",
-            "        interval = self._options.rollup_interval_seconds or _DEFAULT_ROLLUP_SECONDS\n",
-            "        interval = (self._options.rollup_interval_seconds or _DEFAULT_ROLLUP_SECONDS) / 10_000\n",
+            "        interval = self._options.rollup_interval_seconds or ROLLUP_SECONDS\n",
+            "        interval = (self._options.rollup_interval_seconds or ROLLUP_SECONDS) / 10_000\n",
         ),
         gates="rollupsPerSecond",
     ),

@@ -79,9 +79,9 @@ SHARD: list[Entry] = [
         "shard",
         Mistake(
             "shard/provider/execute.py",
-            "        start, through, _ = _COURSE[kind]\n",
+            "        start, through, _ = TRANSITION_OF[kind]\n",
             f"""\
-        start, through, _ = _COURSE[kind]
+        start, through, _ = TRANSITION_OF[kind]
         if kind is ActionKind.BOOTSTRAP and {IN_SOAK} and time.time() < {SOAK_BEGAN}.stat().st_mtime + 180:
             return Disposal.DEDUPED
 """,

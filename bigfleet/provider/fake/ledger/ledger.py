@@ -12,7 +12,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import provider_pb2 as pb
-from bigfleet.core.machines import MachineState
+from bigfleet.core.machines import TRANSITIONAL, MachineState
 from bigfleet.provider.fake.ledger.book import Book
 from bigfleet.provider.fake.ledger.calls import Call, Calls
 from bigfleet.provider.fake.ledger.echoes import Echoes
@@ -117,7 +117,7 @@ class Ledger(Observer):
                     self.book.arrived(machine_id, machine.cluster)
                 if state is MachineState.DRAINING:
                     self.book.drain(machine_id)
-        for state in (MachineState.CREATING, MachineState.CONFIGURING, MachineState.DRAINING, MachineState.DELETING):
+        for state in TRANSITIONAL:
             for machine_id in inventory.ids(state):
                 self.calls.resume(machine_id, state, inventory.get(machine_id).operation, now)
 
