@@ -7,6 +7,9 @@ DURATION  ?=
 # What prevalidate-kind runs; kind load docker-image puts them into the cluster.
 IMAGES    ?= --image bigfleet=bigfleet:dev --image scaletest=bigfleet-scaletest:dev
 
+# Containers and CI set it. Without compiled files each of a thousand processes would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV   := .venv
 READY  := $(VENV)/.ready
 BIN    := $(VENV)/bin
