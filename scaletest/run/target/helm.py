@@ -9,7 +9,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from pyhelm3 import Client
+import yaml
+from pydantic import ValidationError
+from pyhelm3 import Chart, Client
 from pyhelm3 import errors as helm_errors
 from pyhelm3.command import Command
 
@@ -62,8 +64,8 @@ class Helm:
     """One release in one namespace. `kubeconfig` is not needed to render."""
 
     def __init__(self, executable: Path, kubeconfig: Path | None, release: str, namespace: str) -> None:
-        command = ExecCommand(executable=str(executable), kubeconfig=kubeconfig)
-        self._client = Client(command, executable=str(executable))
+        self._command = ExecCommand(executable=str(executable), kubeconfig=kubeconfig)
+        self._client = Client(self._command, executable=str(executable))
         self._release = release
         self._namespace = namespace
 
@@ -71,7 +73,7 @@ class Helm:
         """Render without a cluster; raises HelmError for a chart that does not go with its values."""
         try:
             await self._client.template_resources(
-                await self._client.get_chart(str(chart)), self._release, values, namespace=self._namespace
+                await self._chart(chart), self._release, values, namespace=self._namespace
             )
         except helm_errors.Error as error:
             hint = f"{chart / 'values.yaml'} lists the values, with what each is for"
@@ -94,7 +96,7 @@ class Helm:
                 )
                 await self._client.install_or_upgrade_release(
                     self._release,
-                    await self._client.get_chart(str(chart)),
+                    await self._chart(chart),
                     values,
                     namespace=self._namespace,
                     create_namespace=False,
@@ -106,6 +108,13 @@ class Helm:
                 if error.returncode != -signal.SIGKILL or attempt == _ATTEMPTS:
                     hint = "rendered-values.yaml in the results holds all the values it got"
                     raise _chart_error("helm install", error, chart, values, chosen or {}, hint) from error
+
+    async def _chart(self, path: Path) -> Chart:
+        """As `helm show chart` has it, which is a process more; asked only if Helm is to say what is wrong with it."""
+        try:
+            return Chart(self._command, ref=path, metadata=yaml.safe_load((path / "Chart.yaml").read_bytes()))
+        except (OSError, yaml.YAMLError, ValidationError):
+            return await self._client.get_chart(str(path))
 
     async def uninstall(self, timeout_seconds: float) -> None:
         """Remove the release and wait until its objects are gone. A release that is not there is fine."""
