@@ -2,6 +2,10 @@
 
 import asyncio
 import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -25,3 +29,9 @@ class JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.now += timeout or 0.0
         return super().select(0)
+
+
+def in_no_time(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, however many seconds it sleeps."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(work)

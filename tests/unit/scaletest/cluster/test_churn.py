@@ -24,7 +24,7 @@ from scaletest.model.documents.catalog import Archetype, Size
 from scaletest.model.documents.loadprofile import LoadProfile
 from tests.soaking import soak
 from tests.unit.plans import shipped_plan
-from tests.unit.virtual_time import VirtualTimeLoop
+from tests.unit.virtual_time import in_no_time
 
 
 def profile(
@@ -150,8 +150,7 @@ def per_second(
         await asyncio.gather(task, return_exceptions=True)
         return [pods.seconds[second] for second in range(seconds)]
 
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(live())
+    return in_no_time(live())
 
 
 def test_the_schedule_is_the_seeds_whatever_lives_at_the_moment() -> None:
@@ -219,8 +218,7 @@ def test_the_plan_counts_what_the_churn_will_delete(seconds: float) -> None:
         await asyncio.gather(task, return_exceptions=True)
         return len(pods.deleted)
 
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert planned_deletions(load, 0, seconds) == runner.run(deleted()) > 0
+    assert planned_deletions(load, 0, seconds) == in_no_time(deleted()) > 0
 
 
 def test_the_plan_of_a_long_soak_has_the_asked_rate() -> None:
@@ -254,5 +252,4 @@ def test_deletions_know_when_they_were_due() -> None:
         await asyncio.gather(task, return_exceptions=True)
         return pods.late
 
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert runner.run(live()) == pytest.approx(7, abs=1)
+    assert in_no_time(live()) == pytest.approx(7, abs=1)

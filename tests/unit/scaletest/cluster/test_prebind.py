@@ -5,10 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-import pytest
 
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, RACK_KEY, ZONE_KEY
-from scaletest.cluster.load import prebind
 from scaletest.cluster.load.prebind import bind_all, in_play, plan_anchors, plan_bindings, pre_bind
 from scaletest.cluster.load.trimming import OfferedNodeSubset, trim_node
 from scaletest.cluster.witness.seen import SeenNode, SeenPod
@@ -16,6 +14,7 @@ from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload
 from scaletest.model.demand.seeding import ARCHETYPE_LABEL
 from scaletest.model.documents.catalog import Archetype
+from tests.unit.virtual_time import in_no_time
 
 ZONES = ("zone-a", "zone-b")
 
@@ -185,7 +184,7 @@ def test_gangs_that_are_anchored_together_do_not_share_a_node() -> None:
     assert set(places.values()) == {"n0", "n1"}
 
 
-async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bound() -> None:
+def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bound() -> None:
     web = workload("w", 6)
     there, nodes = pods(web), Nodes(node("n1"))
     asked: list[tuple[str, str]] = []
@@ -198,12 +197,12 @@ async def test_the_fill_goes_on_as_nodes_come_and_leaves_to_others_what_they_bou
             return False
         return True  # the watch shows it later: never, here
 
-    await pre_bind({"w": pods_of(web)}, {"w": 6}, lambda: there, nodes, bind)
+    in_no_time(pre_bind({"w": pods_of(web)}, {"w": 6}, lambda: there, nodes, bind))
     assert len(asked) == 6, "nothing is asked for twice"
     assert Counter(name for _, name in asked[1:])["n1"] <= 4
 
 
-async def test_the_fill_is_not_over_before_its_last_pod_exists_and_leaves_others_their_room() -> None:
+def test_the_fill_is_not_over_before_its_last_pod_exists_and_leaves_others_their_room() -> None:
     web, other = workload("w", 3), workload("o", 4)
     there, nodes = pods(web)[:1] + pods(other, on=["n1", "n1"]), Nodes(node("n1"), node("n2"))
     asked: dict[str, str] = {}
@@ -214,12 +213,12 @@ async def test_the_fill_is_not_over_before_its_last_pod_exists_and_leaves_others
         return True
 
     classes = {one.name: pods_of(one) for one in (web, other)}
-    await pre_bind(classes, {"w": 3}, lambda: there, nodes, bind)
+    in_no_time(pre_bind(classes, {"w": 3}, lambda: there, nodes, bind))
     assert asked.keys() == {"w-0", "w-1", "w-2"}, "the other one's waiting Pods are kube-scheduler's"
     assert Counter(asked.values())["n1"] <= 2
 
 
-async def test_the_fill_is_not_over_while_the_replacement_of_a_pod_that_leaves_waits() -> None:
+def test_the_fill_is_not_over_while_the_replacement_of_a_pod_that_leaves_waits() -> None:
     """A machine was drained in the middle of it: its Pods still have their node, and are nobody's any more."""
     web = workload("web", 2)
     there = pods(web, on=["n0", "n1"])
@@ -232,13 +231,13 @@ async def test_the_fill_is_not_over_while_the_replacement_of_a_pod_that_leaves_w
         return True
 
     classes = {"web": pods_of(web)}
-    await pre_bind(classes, {"web": 2}, lambda: in_play(there, classes, {"web"}), Nodes(node("n0"), node("n1")), bind)
+    in_no_time(
+        pre_bind(classes, {"web": 2}, lambda: in_play(there, classes, {"web"}), Nodes(node("n0"), node("n1")), bind)
+    )
     assert [pod for pod, _ in done] == ["web-new"]
 
 
-async def test_gangs_choose_their_racks_when_all_nodes_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prebind, "_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(prebind, "_NODES_COMPLETE_SECONDS", 0.1)
+def test_gangs_choose_their_racks_when_all_nodes_are_there() -> None:
     big, small = workload("big", 3, cpu="4", gang=GANG), workload("small", 2, cpu="4", gang=GANG)
     web = workload("web", 1, archetype="api")
     nodes = Nodes(node("n1", rack="r1"), node("n2", rack="r1"), node("w", rack="r3", archetype="api"))
@@ -253,7 +252,7 @@ async def test_gangs_choose_their_racks_when_all_nodes_are_there(monkeypatch: py
 
     fill = (big, small, web)
     replicas = {one.name: one.replicas for one in fill}
-    await pre_bind({one.name: pods_of(one) for one in fill}, replicas, lambda: pods(*fill), nodes, bind)
+    in_no_time(pre_bind({one.name: pods_of(one) for one in fill}, replicas, lambda: pods(*fill), nodes, bind))
     assert {asked[f"big-{number}"] for number in range(3)} == {"n1", "n2", "n3"}
     assert {asked[f"small-{number}"] for number in range(2)} == {"n4", "n5"}
 

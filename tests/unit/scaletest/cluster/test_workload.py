@@ -183,8 +183,9 @@ def test_a_process_is_dead_after_a_minute_of_silence_and_starts_for_five() -> No
 
 @pytest.mark.parametrize("name", ["load-driver", "node-creator"])
 async def test_a_process_of_the_harness_that_dies_is_replaced_and_bigfleets_live_on(
-    pod_ip: str, tmp_path: Path, name: str
+    pod_ip: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(health, "ASK_SECONDS", 1.0)
     async with container(pod_ip, tmp_path) as made:
         await made.all_run()
         first, (second, third) = made.processes[name], made.processes[name].spares

@@ -71,7 +71,7 @@ def apiserver(status: int) -> Iterator[str]:
             """Not on the screen."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        serving = threading.Thread(target=server.serve_forever)
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         serving.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
