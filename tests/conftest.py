@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import os
 
 import pytest
@@ -17,6 +18,12 @@ settings.load_profile("unhurried")
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # pytest-xdist tells its workers how wide its own terminal is; what is printed in a test goes to no terminal.
 os.environ.pop("COLUMNS", None)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays to the end: no garbage collection need look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
