@@ -1,9 +1,11 @@
-"""Runs tests on mutated copies of the package: everything else is imported once, then a fork for each mutant.
+"""Runs tests on mutated copies of the package: everything else is imported once, then a fork for each mutant, as many
+at a time as there are cores.
 
 python -m tests.mutants.runner [part of a name …]      one line per mutant; exit code 1 if one survives
 """
 
 import io
+import multiprocessing
 import os
 import shutil
 import signal
@@ -116,11 +118,12 @@ def main(parts: Sequence[str]) -> int:
         print("the killers fail on the engine as it is")
         return 1
     killed = 0
-    for mutant in mutants:
-        fate = fate_of(mutant)
-        killed += fate is Fate.KILLED
-        if parts or fate is not Fate.KILLED:
-            print(f"{fate.value:14} {mutant.name}  by {mutant.killer.rsplit('::', 1)[-1]}", flush=True)
+    # Forks of what is imported here; they fork in turn.
+    with multiprocessing.get_context("fork").Pool() as pool:
+        for mutant, fate in zip(mutants, pool.imap(fate_of, mutants), strict=True):
+            killed += fate is Fate.KILLED
+            if parts or fate is not Fate.KILLED:
+                print(f"{fate.value:14} {mutant.name}  by {mutant.killer.rsplit('::', 1)[-1]}", flush=True)
     print(f"{killed} of {len(mutants)} mutants killed, each by the test that is named for it")
     return int(killed < len(mutants))
 
