@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -242,7 +241,7 @@ class KubeletPod:
             await self._api_object.delete()
         self._runtime.events.forget(self.uid)
         self._runtime.log_times.forget(pod_logs(self._runtime.pod_logs_dir, self.object))
-        await asyncio.to_thread(shutil.rmtree, self._sandbox.directory, ignore_errors=True)
+        await self._sandbox.remove()
 
     async def _follow_status(self) -> None:
         self._changed.set()

@@ -1,5 +1,7 @@
 """A pod's place on this machine: its directories, the files in them, and how each container is to be started."""
 
+import asyncio
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +63,7 @@ class Sandbox:
         self._volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
         self._references = References(runtime.client, pod["metadata"]["namespace"])
         self._rewriters: dict[str, Rewriter] = {}
+        self._removed = False
 
     @property
     def _hosts(self) -> Path:
@@ -128,8 +131,13 @@ class Sandbox:
 
     def refresh_hosts(self) -> None:
         """Bring the pod's hosts file up to date."""
-        if self._runtime.isolation.possible and self.directory.exists():
+        if self._runtime.isolation.possible and not self._removed and self.directory.exists():
             write_hosts(self._hosts, self.pod, self._address, self._runtime.names)
+
+    async def remove(self) -> None:
+        """Take all away. A hosts file that was written meanwhile, as a name went, would hold its directory."""
+        self._removed = True
+        await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
     async def _lay_out(self, container: Mapping[str, Any], rewriter: Rewriter) -> None:
         facts = PodFacts(
