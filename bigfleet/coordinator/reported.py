@@ -38,6 +38,11 @@ class KeptReports(Collector):
         machines = GaugeMetricFamily(
             f"{_PREFIX}ed_machines", "Machines in the report that is kept, by zone.", labels=["shard", "zone"]
         )
+        types = GaugeMetricFamily(
+            f"{_PREFIX}ed_machines_of_type",
+            "Machines in the report that is kept, by instance type.",
+            labels=["shard", "instance_type"],
+        )
         now = self._wall_clock_ns()
         for shard, known in self._shards().items():
             report = known.report
@@ -45,4 +50,6 @@ class KeptReports(Collector):
             free.add_metric([shard], report.summary.free_machines)
             for zone, count in named(report.summary.per_zone_counts):
                 machines.add_metric([shard, zone], count)
-        yield from (ages, free, machines)
+            for instance_type, count in named(report.summary.per_instance_type_counts):
+                types.add_metric([shard, instance_type], count)
+        yield from (ages, free, machines, types)

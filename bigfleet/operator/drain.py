@@ -92,6 +92,7 @@ class Drains:
         self._nodes[instruction.instruction_id] = {node for _, node in targets}
         log.info("drain", nodes=[node for _, node in targets], preemptor_priority=instruction.preemptor_priority)
         self._metrics.drains.inc(sum(machine is not None for machine, _ in targets))
+        self._metrics.drain_grace.observe(grace)
         self._acknowledge(instruction)
         with self._metrics.dispatch_inflight.track_inprogress():
             for machine, _ in targets:

@@ -79,7 +79,7 @@ class OperatorMetrics:
         )
         self.records_not_as_told = Counter(
             "bigfleet_operator_records_not_as_told_total",
-            "UpcomingNodes that, once written, promised other resources or labels than the shard's frame.",
+            "UpcomingNodes that, once written, said otherwise of their machine than the shard's frame.",
             registry=registry,
         )
         self.removed_in_service = Counter(
@@ -95,6 +95,12 @@ class OperatorMetrics:
         self.drains = Counter(
             "bigfleet_operator_drains_total",
             "Machines that the shard asked to drain and that were announced here.",
+            registry=registry,
+        )
+        self.drain_grace = Histogram(
+            "bigfleet_operator_drain_grace_seconds",
+            "How long a drain may take, as the shard asks for it.",
+            buckets=(1, 5, 10, 30, 120, 600),
             registry=registry,
         )
         self.dispatch_inflight = Gauge(

@@ -188,8 +188,6 @@ class NodeStates:
             self._records.put(machine, record)
         elif spec := upcoming.spec_changes(record["spec"], upcoming.wanted_spec(frame)):
             record = await self._patch(machine, "spec_update", {"spec": spec})
-        if not upcoming.is_as_told(record, frame):
-            self._metrics.records_not_as_told.inc()
         if (
             phase == "Ready"
             and stored in upcoming.LEAVING
@@ -202,6 +200,8 @@ class NodeStates:
             record = await self._patch(machine, "status_update", {"status": status})
         else:
             self._count("status_update", "noop")
+        if not upcoming.is_as_told(record, frame):
+            self._metrics.records_not_as_told.inc()
         if phase == "Failed":
             self._expire_later(machine)
         else:

@@ -92,8 +92,13 @@ def status_changes(stored: Mapping[str, Any], phase: str, frame: NodeStateUpdate
 
 def is_as_told(record: Object, frame: NodeStateUpdate) -> bool:
     """Whether a record, as the apiserver has stored it, promises the machine that the shard spoke of."""
-    spec = record["spec"]
-    return (spec.get("resources") or {}) == frame.resources.resources and (spec.get("labels") or {}) == frame.labels
+    spec, status = record["spec"], record.get("status") or {}
+    said = (("providerID", frame.provider_id), ("lastError", frame.last_error))
+    return (
+        (spec.get("resources") or {}) == frame.resources.resources
+        and (spec.get("labels") or {}) == frame.labels
+        and all(status.get(field) == value for field, value in said if value)
+    )
 
 
 def new_record(machine: str, frame: NodeStateUpdate) -> Object:

@@ -125,6 +125,9 @@ class ShardMetrics:
         self.reports = counter("reports_total", "Reports to the coordinator.", ["outcome"])
         self.report_oldest = gauge("report_oldest_seconds", "Since when the coordinator has taken no report of ours.")
         self.reported = gauge("reported_machines", "Machines of our last report, by zone.", ["zone"])
+        self.reported_types = gauge(
+            "reported_machines_of_type", "Machines of our last report, by instance type.", ["instance_type"]
+        )
         self.reported_free = gauge("reported_free_machines", "Idle and Speculative machines of our last report.")
         self.clusters = ClusterClaims(registry)
         self._create_series()

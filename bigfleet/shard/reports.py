@@ -155,6 +155,9 @@ class CoordinatorClient:
         self._metrics.reported.clear()
         for zone, count in named(sent.per_zone_counts):
             self._metrics.reported.labels(zone).set(count)
+        self._metrics.reported_types.clear()
+        for instance_type, count in named(sent.per_instance_type_counts):
+            self._metrics.reported_types.labels(instance_type).set(count)
 
     def _build(self) -> coordinator_pb2.ShardReport:
         inventory = self._inventory

@@ -8,12 +8,14 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from bigfleet.process.naming import named
 from bigfleet.process.watermarks import Watermarks
 from bigfleet.provider.fake.ledger.book import Book
 from bigfleet.provider.fake.ledger.calls import MUTATING, Calls
 from bigfleet.provider.fake.ledger.idling import BEFORE_DELETE_SECONDS, RETURNABLE, Idling
 from bigfleet.provider.fake.ledger.replacement import Replacement
 from bigfleet.provider.fake.ledger.shapes import NANODOLLARS
+from bigfleet.provider.fake.ledger.unused import Unused
 
 RULES = (
     "configured_before_ready",
@@ -24,6 +26,7 @@ RULES = (
     "shape_told_wrong",
     "bought_needlessly",
     "left_out_of_list",
+    "stamp_wrong",
 )
 _PREFIX = "bigfleet_provider_ledger"
 _MILLI = 1000
@@ -39,7 +42,9 @@ class Books(Protocol):
     calls: Calls
     replacements: dict[str, Replacement]
     zones: Counted[str]
+    instance_types: Counted[str]
     idling: Idling
+    unused: Unused
 
     def now(self) -> float: ...
 
@@ -90,6 +95,12 @@ class LedgerFigures(Collector):
         )
         for kind in RETURNABLE:
             self.before_delete.labels(kind.label)
+        self.drain_grace = Histogram(
+            f"{_PREFIX}_drain_grace_seconds",
+            "How long a Drain that was accepted may take, as the shard asks for it.",
+            buckets=(1, 5, 10, 30, 120, 600),
+            registry=registry,
+        )
         registry.register(self)
 
     def expect(self, cluster: str) -> None:
@@ -112,6 +123,11 @@ class LedgerFigures(Collector):
         machines = GaugeMetricFamily(f"{_PREFIX}_machines", "Machines, in whatever state.", labels=["zone"])
         for zone, count in self._books.zones.items():
             machines.add_metric([zone], count)
+        yield machines
+        name, text = f"{_PREFIX}_machines_of_type", "Machines, in whatever state."
+        machines = GaugeMetricFamily(name, text, labels=["instance_type"])
+        for instance_type, count in named(self._books.instance_types):
+            machines.add_metric([instance_type], count)
         yield machines
 
     def _in_service(self) -> Iterator[Metric]:
@@ -138,6 +154,8 @@ class LedgerFigures(Collector):
             oldest.add_metric([kind.label], idling.oldest_seconds(kind, now))
             price.add_metric([kind.label], idling.nanodollars_per_hour[kind] / NANODOLLARS)
         yield from (oldest, price)
+        text = "Machines that were bought and given to no cluster."
+        yield CounterMetricFamily(f"{_PREFIX}_bought_unused", text, value=self._books.unused.count)
 
     def _losses(self) -> Iterator[Metric]:
         now = self._books.now()

@@ -22,6 +22,8 @@ from bigfleet.provider.fake.ledger.idling import Idling
 from bigfleet.provider.fake.ledger.purchases import Purchases
 from bigfleet.provider.fake.ledger.replacement import Replacement
 from bigfleet.provider.fake.ledger.shapes import FleetShapes
+from bigfleet.provider.fake.ledger.stamps import contradictions
+from bigfleet.provider.fake.ledger.unused import Unused
 from bigfleet.provider.fake.ledger.vanishing import Vanishing
 from bigfleet.provider.fake.ledger.walks import Walks
 from bigfleet.provider.fake.observing import Observer
@@ -30,6 +32,9 @@ from bigfleet.provider.kit import MachineRecord, ProviderInventory
 
 # How soon the end of a soak is noticed.
 _LOOK_SECONDS = 60.0
+
+# A machine in one of these states stands on a host (docs/reference/wire.md#machine-fields).
+_HAVE_HOSTS = (pb.IDLE, pb.CONFIGURING, pb.CONFIGURED, pb.DRAINING, pb.DELETING)
 
 log = structlog.get_logger(__name__)
 
@@ -54,11 +59,13 @@ class Ledger(Observer):
         self.replacements: dict[str, Replacement] = {}
         # Machines that there are, in whatever state.
         self.zones: Counter[str] = Counter()
+        self.instance_types: Counter[str] = Counter()
         self._vanishing = Vanishing()
         self._purchases = Purchases(shapes)
         self._echoes = Echoes()
         self._walks = Walks()
         self.idling = Idling(shapes)
+        self.unused = Unused()
         # Machines of which a shard was told something wrong: once each, however often it is told.
         self._told_early: set[str] = set()
         self._told_wrong: set[str] = set()
@@ -101,6 +108,7 @@ class Ledger(Observer):
         now = self.now()
         for state in MachineState:
             self.zones.update(map(self._zone, inventory.ids(state)))
+            self.instance_types.update(map(self._instance_type, inventory.ids(state)))
         for machine_id in inventory.ids(MachineState.IDLE):
             self._purchases.stands_idle(machine_id, now)
             self.idling.recall(machine_id, now)
@@ -125,9 +133,11 @@ class Ledger(Observer):
 
     def created(self, machine: MachineRecord) -> None:
         self.idling.stands_idle(machine.id, self.now())
+        self.unused.bought(machine.id, self.now())
 
     def configuring(self, machine: MachineRecord) -> None:
         self.idling.taken(machine.id)
+        self.unused.taken(machine.id)
         self._cluster(machine.cluster)
         self.book.begin(machine.id, machine.cluster, machine.operation, self.now())
 
@@ -160,9 +170,11 @@ class Ledger(Observer):
         self.calls.struck(machine.id)
         self._purchases.taken(machine.id)
         self.idling.taken(machine.id)
+        self.unused.taken(machine.id)
         if fault == "vanished":
             self._walks.forget(machine.id)
             self.zones[self._zone(machine.id)] -= 1
+            self.instance_types[self._instance_type(machine.id)] -= 1
         binding = self.book.live(machine.id)
         if self._end(machine.id) and binding:
             self._cluster(binding.cluster).lost(self.now())
@@ -198,6 +210,7 @@ class Ledger(Observer):
 
         Call it every second or so, and say how late that came.
         """
+        self.unused.look(self.now())
         self._vanishing.excuse(late_seconds)
         for suspect in self._vanishing.convicted(self.now()):
             self.violation("node_vanished", suspect.machine_id, suspect.cluster)
@@ -244,9 +257,14 @@ class Ledger(Observer):
                 self._cluster(call.cluster)
                 self._figures.configures.labels(call.cluster).inc()
                 stamped = dict(request.shard_metadata)
+                if wrong := contradictions(stamped):
+                    self.violation("stamp_wrong", call.machine_id, call.cluster, shard=call.shard, fields=wrong)
                 self._echoes.stamp(call.machine_id, answer.operation_id, stamped, answer.machine.state, self.now())
+            case "Drain":
+                self._figures.drain_grace.observe(request.grace_period_seconds)
             case "Delete":
                 self._purchases.taken(call.machine_id)
+                self.unused.given_back(call.machine_id)
                 if returned := self.idling.given_back(call.machine_id, call.arrived):
                     kind, seconds = returned
                     self._figures.before_delete.labels(kind.label).observe(seconds)
@@ -302,6 +320,10 @@ class Ledger(Observer):
         wrong = shape.differences(machine) if shape else []
         if self._echoes.garbled(machine, asked_at):
             wrong.append("shard_metadata")
+        if machine.state == pb.FAILED and not machine.last_error:
+            wrong.append("last_error")
+        if machine.state in _HAVE_HOSTS and not machine.host.ref:
+            wrong.append("host")
         if not wrong:
             self._told_wrong.discard(machine.id)
         elif machine.id not in self._told_wrong:
@@ -352,6 +374,10 @@ class Ledger(Observer):
     def _zone(self, machine_id: str) -> str:
         shape = self._shapes.get(machine_id)
         return shape.zone if shape else ""
+
+    def _instance_type(self, machine_id: str) -> str:
+        shape = self._shapes.get(machine_id)
+        return shape.instance_type if shape else ""
 
     def _cluster_of(self, machine_id: str) -> str:
         binding = self.book.live(machine_id)

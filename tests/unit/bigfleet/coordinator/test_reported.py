@@ -12,7 +12,10 @@ KEPT = "bigfleet_coordinator_report"
 
 
 def heard(at_seconds: int, free: int, **zones: int) -> LastReport:
-    summary = pb.ShardSummary(total_machines=sum(zones.values()), free_machines=free, per_zone_counts=zones)
+    total = sum(zones.values())
+    summary = pb.ShardSummary(
+        total_machines=total, free_machines=free, per_zone_counts=zones, per_instance_type_counts={"small": total}
+    )
     return LastReport(at_seconds * SECOND, 1, summary, [])
 
 
@@ -28,6 +31,8 @@ def test_the_metrics_say_what_is_kept_and_since_when() -> None:
     assert registry.get_sample_value(f"{KEPT}ed_machines", {"shard": "shard-0", "zone": "a"}) == 4
     assert registry.get_sample_value(f"{KEPT}ed_machines", {"shard": "shard-0", "zone": "b"}) == 5
     assert registry.get_sample_value(f"{KEPT}ed_free_machines", {"shard": "shard-0"}) == 3
+    of_type = {"shard": "shard-0", "instance_type": "small"}
+    assert registry.get_sample_value(f"{KEPT}ed_machines_of_type", of_type) == 9
     assert registry.get_sample_value(f"{KEPT}_age_seconds", {"shard": "shard-0"}) == 7
     shards["shard-0"].report = heard(16, free=2, a=4)
     assert registry.get_sample_value(f"{KEPT}ed_machines", {"shard": "shard-0", "zone": "b"}) is None
@@ -36,7 +41,7 @@ def test_the_metrics_say_what_is_kept_and_since_when() -> None:
 
 
 def test_a_coordinator_that_does_not_lead_keeps_nothing() -> None:
-    assert [family.samples for family in shown({}).collect()] == [[], [], []]
+    assert [family.samples for family in shown({}).collect()] == [[], [], [], []]
 
 
 def test_a_shard_that_reports_very_many_zones_does_not_get_as_many_series() -> None:
