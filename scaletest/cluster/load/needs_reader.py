@@ -10,7 +10,7 @@ from bigfleet.api.v1alpha1.shardread_pb2 import InspectNeedsRequest
 from bigfleet.api.v1alpha1.shardread_pb2_grpc import ShardReadStub
 from bigfleet.security import channel
 from bigfleet.security.identity import InvalidIdentity
-from scaletest.cluster.witness.drawn_needs import held_need
+from scaletest.cluster.witness.drawn_needs import held_view
 from scaletest.cluster.witness.held_needs import HeldNeeds
 from scaletest.model.demand.draw import ordinal_of
 
@@ -58,7 +58,7 @@ class NeedsReader:
         rows, total = [], 0
         async for frame in shard.InspectNeeds(request, timeout=_ANSWER_SECONDS):
             if frame.HasField("need"):
-                rows.append(held_need(frame.need.need))
+                rows.append(held_view(frame.need))
             else:
                 total = frame.header.total_needs
         self._held.look(rows, all_told=total <= len(rows))

@@ -23,8 +23,10 @@ class _DrawnLabels(msgspec.Struct):
     pod: str = msgspec.field(default="", name=_OWNED_BY_POD)
 
 
-class _Phase(msgspec.Struct):
+class _Phase(msgspec.Struct, rename="camel"):
     phase: str = ""
+    # Of CapacityRequests.
+    acknowledged_at: str = ""
 
 
 class _DrawnPodMetadata(ObjectMeta):
@@ -97,6 +99,7 @@ def trim_request(item: DrawnRequestSubset) -> SeenRequest:
         uid=metadata.uid,
         leaving=metadata.deletion_timestamp is not None,
         acknowledged=_acknowledged(item),
+        acknowledged_at=item.status.acknowledged_at,
         pod=metadata.labels.pod,
         owner=item.owner,
         spec=intern(bytes(item.spec).decode()),
@@ -110,6 +113,7 @@ def trim_request_without_pod(item: DrawnRequestSubset) -> SeenRequest:
         uid=metadata.uid,
         leaving=metadata.deletion_timestamp is not None,
         acknowledged=_acknowledged(item),
+        acknowledged_at=item.status.acknowledged_at,
         name=metadata.name,
         archetype=intern(metadata.labels.archetype),
         workload=intern(metadata.labels.workload),

@@ -1,4 +1,4 @@
-"""What drains do to Pods: a drain evicts them before their Node goes. It neither deletes them nor leaves them. Pure."""
+"""What drains do: they cordon a Node and evict its Pods before it goes, and neither delete nor leave them. Pure."""
 
 from typing import Literal, NamedTuple
 
@@ -23,8 +23,19 @@ def leaves(old: KeptPod | None, new: KeptPod | None) -> Literal["evicted", "dele
     return "evicted" if (new or old).evicted else "deleted"
 
 
+class Drained(NamedTuple):
+    """A Node that has gone by a drain."""
+
+    node: str
+    # How many Pods it has cut off.
+    cut_off: int
+    # Whether new Pods were kept away from it before it went.
+    cordoned: bool
+
+
 class _Departure(NamedTuple):
     node: str
+    cordoned: bool
     # Uids of the Pods that lived on it when it went, and had for a while.
     pods: frozenset[str]
     at: float
@@ -55,12 +66,12 @@ class CutOff:
     def lost(self, node: str) -> None:
         self._ends[node] = "lost"
 
-    def went(self, node: str, now: float) -> None:
+    def went(self, node: str, now: float, *, cordoned: bool = True) -> None:
         """The Node has gone."""
-        self._departures[node] = _Departure(node, self._living_on(node, BOUND_SECONDS), now)
+        self._departures[node] = _Departure(node, cordoned, self._living_on(node, BOUND_SECONDS), now)
 
-    def judged(self, now: float) -> list[tuple[str, int]]:
-        """The Nodes that were drained and whose time is over, each told once, and how many Pods each has cut off."""
+    def judged(self, now: float) -> list[Drained]:
+        """The Nodes that were drained and whose time is over, each told once."""
         due = []
         for departure in self._departures.values():
             if departure.at > now - SETTLED_SECONDS:
@@ -69,7 +80,7 @@ class CutOff:
         for departure in due:
             del self._departures[departure.node]
         return [
-            (departure.node, len(departure.pods & self._living_on(departure.node)))
+            Drained(departure.node, len(departure.pods & self._living_on(departure.node)), departure.cordoned)
             for departure in due
             if self._ends.pop(departure.node, None) == "drained"
         ]

@@ -51,6 +51,17 @@ class NodeCreatorMetrics:
             f"{_PREFIX}_misnamed_nodes", "UpcomingNodes that refer to another Node than theirs.", registry=registry
         )
         self.drained = Counter(f"{_PREFIX}_drained_nodes", "Nodes that went after a drain.", registry=registry)
+        self.uncordoned = Counter(
+            f"{_PREFIX}_uncordoned_nodes", "Nodes that went after a drain and were never cordoned.", registry=registry
+        )
+        self.incomplete = Counter(
+            f"{_PREFIX}_incomplete_records",
+            "UpcomingNodes that do not say which host a machine has, or why it failed.",
+            ["field"],
+            registry=registry,
+        )
+        for field in ("providerID", "lastError"):
+            self.incomplete.labels(field)
         self.cut_off = Counter(
             f"{_PREFIX}_pods_cut_off", "Pods that lived on a Node when it went after a drain.", registry=registry
         )

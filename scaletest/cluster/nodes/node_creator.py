@@ -50,6 +50,8 @@ from scaletest.cluster.witness.ages import Ages
 
 UPCOMING_PREFIX = "un-"
 NODE_PREFIX = "fake-"
+# How the provider calls the host of a machine.
+HOST_PREFIX = "host-"
 # Of a machine that does not say; density is the profile's to limit, not the kubelet's.
 DEFAULT_PODS = "1100"
 
@@ -217,6 +219,9 @@ class NodeCreator:
         if new and new.node not in ("", NODE_PREFIX + machine_id) and (old is None or old.node != new.node):
             self._metrics.misnamed.inc()
             log.warning("an UpcomingNode refers to another Node", machine=machine_id, node=new.node)
+        if new and (lacks := _lacks(machine_id, new)) and (old is None or _lacks(machine_id, old) != lacks):
+            self._metrics.incomplete.labels(lacks).inc()
+            log.warning("an UpcomingNode does not say what it should", machine=machine_id, field=lacks)
         if new is None:
             self._joined.discard(machine_id)
         elif new.phase == "Ready" and (old is None or old.phase != "Ready") and self.synced:
@@ -242,7 +247,7 @@ class NodeCreator:
         if old is None:
             self._cut_off.came(name)
         if new is None:
-            self._cut_off.went(name, self._clock())
+            self._cut_off.went(name, self._clock(), cordoned=old is not None and old.cordoned)
         if old is None or new is None:
             self._queue.add(machine_id)
 
@@ -257,11 +262,14 @@ class NodeCreator:
     async def _look_back(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            for node, cut_off in self._cut_off.judged(self._clock()):
+            for drained in self._cut_off.judged(self._clock()):
                 self._metrics.drained.inc()
-                if cut_off:
-                    self._metrics.cut_off.inc(cut_off)
-                    log.warning("a drain has cut Pods off", node=node, pods=cut_off)
+                if drained.cut_off:
+                    self._metrics.cut_off.inc(drained.cut_off)
+                    log.warning("a drain has cut Pods off", node=drained.node, pods=drained.cut_off)
+                if not drained.cordoned:
+                    self._metrics.uncordoned.inc()
+                    log.warning("a Node was drained and never cordoned", node=drained.node)
 
     def _hear(self, words: MachineWords) -> None:
         if self._vouched is None:
@@ -358,6 +366,13 @@ class NodeCreator:
             self._metrics.outcomes.labels("cleanup_error").inc()
             raise
         self._metrics.outcomes.labels("cleanup_deleted").inc()
+
+
+def _lacks(machine_id: str, upcoming: KeptUpcoming) -> str:
+    """The field that tells people where a machine is, or why it failed, if that is wrong; else nothing."""
+    if upcoming.phase in _BOOTS and upcoming.provider_id != HOST_PREFIX + machine_id:
+        return "providerID"
+    return "lastError" if upcoming.phase == "Failed" and not upcoming.last_error else ""
 
 
 def _name(item: KeptUpcoming | KeptNode | None) -> str:

@@ -28,6 +28,8 @@ class _NodeRef(msgspec.Struct):
 class _UpcomingStatus(msgspec.Struct, rename="camel"):
     phase: str | None = None
     node_ref: _NodeRef = msgspec.field(default_factory=_NodeRef)
+    provider_id: str = msgspec.field(default="", name="providerID")
+    last_error: str = ""
 
 
 class UpcomingNodeSubset(Subset):
@@ -46,10 +48,16 @@ class KeptUpcoming(msgspec.Struct, frozen=True):
     phase: str | None
     # The Node that it refers to; empty if none.
     node: str
+    # The machine's host, and why the machine failed.
+    provider_id: str = ""
+    last_error: str = ""
 
 
 def trim_upcoming(item: UpcomingNodeSubset) -> KeptUpcoming:
-    return KeptUpcoming(item.metadata.name, item.spec, item.status.phase, item.status.node_ref.name)
+    status = item.status
+    return KeptUpcoming(
+        item.metadata.name, item.spec, status.phase, status.node_ref.name, status.provider_id, status.last_error
+    )
 
 
 class _Condition(msgspec.Struct):

@@ -10,6 +10,7 @@ from functools import cached_property
 from math import ceil
 
 from bigfleet.api.v1alpha1.capacity_pb2 import CapacityNeed
+from bigfleet.api.v1alpha1.shardread_pb2 import NeedView
 from scaletest.cluster.witness.amounts import Amounts, amounts_of
 from scaletest.model.demand.draw import Workload
 from scaletest.model.labels import INSTANCE_TYPE_KEY, ZONE_KEY
@@ -68,6 +69,8 @@ class HeldNeed:
     aggregate: Amounts
     # Of the largest Pod, resource by resource.
     min_unit: Amounts
+    # What is told of its machines does not go together: it is met and lacks something, or is met by none.
+    contradicts_itself: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,15 @@ def held_need(message: CapacityNeed) -> HeldNeed:
         reclamation_penalty=int(message.reclamation_penalty_bucket),
     )
     return HeldNeed(profile, message.group, amounts_of(message.aggregate_resources), amounts_of(message.min_unit))
+
+
+def held_view(message: NeedView) -> HeldNeed:
+    """The same with what the shard says of the machines that serve it."""
+    need = held_need(message.need)
+    lacks = any(amounts_of(message.residual_deficit.resources).values())
+    machines = message.claimed_machine_count + message.bootstrap_count + message.provision_count
+    met_by_none = message.satisfied and any(need.aggregate.values()) and not machines
+    return replace(need, contradicts_itself=message.satisfied == lacks or met_by_none)
 
 
 def checksum(rows: Iterable[tuple[ExpectedNeed, Amounts]]) -> int:

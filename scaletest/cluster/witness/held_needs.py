@@ -19,8 +19,9 @@ from scaletest.cluster.witness.drawn_needs import (
 from scaletest.cluster.witness.living import Living
 from scaletest.model.demand.draw import Workload
 
-GROUP, MIN_UNIT, AMOUNTS, MISSING, UNASKED = "group", "min_unit", "amounts", "missing", "unasked"
-NEED_FIELDS = (*PROFILE_FIELDS, GROUP, MIN_UNIT, AMOUNTS, MISSING, UNASKED)
+GROUP, MIN_UNIT, AMOUNTS, MACHINES = "group", "min_unit", "amounts", "machines"
+MISSING, UNASKED = "missing", "unasked"
+NEED_FIELDS = (*PROFILE_FIELDS, GROUP, MIN_UNIT, AMOUNTS, MACHINES, MISSING, UNASKED)
 
 # So often in a row a difference must be seen: a roll-up can catch the moment in which Pods are replaced.
 LOOKS = 3
@@ -102,6 +103,8 @@ def bounds_of(need: ExpectedNeed, living: Living) -> Bounds | None:
 
 def findings(expected: Iterable[Bounds], held: Iterable[HeldNeed], *, all_told: bool) -> Iterator[Finding]:
     """Everything that is wrong. A row that is not there is `missing` only if the shard has told all of its rows."""
+    held = list(held)
+    yield from (Finding(MACHINES, row.profile, row.group) for row in held if row.contradicts_itself)
     match = _Match(expected)
     # First what is as it should be now, so that few gangs are left among which those are looked for that change.
     unsettled = [row for row in held if not match.take(row)]

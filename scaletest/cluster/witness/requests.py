@@ -21,6 +21,8 @@ class Acknowledgements:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self.waiting = Ages()
+        # How often one was told again what it had been told, or that it is not acknowledged any more.
+        self.again = 0
 
     def on_change(self, old: SeenRequest | None, new: SeenRequest | None) -> None:
         """Follow requests."""
@@ -28,6 +30,8 @@ class Acknowledgements:
             self.waiting.end(old.uid)
         if new is None:
             return
+        if old and old.uid == new.uid and old.acknowledged and old.acknowledged_at != new.acknowledged_at:
+            self.again += 1
         if new.acknowledged or new.leaving:
             self.waiting.end(new.uid)
         else:

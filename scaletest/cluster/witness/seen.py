@@ -27,6 +27,8 @@ class SeenRequest(msgspec.Struct, gc=False):
     uid: str
     leaving: bool = False
     acknowledged: bool = False
+    # When, as its status says.
+    acknowledged_at: str = ""
     # The uid of its Pod, and the name by which its reference to that Pod calls it; empty without such a one.
     pod: str = ""
     owner: str = ""

@@ -101,6 +101,8 @@ NEVER_ASKED = Suspect("shard", f"0.5 * sum({_DRAINED}) - sum({_ASKED_TO_DRAIN})"
 _MISMATCHES = "sum(max_over_time(bigfleet_scaletest_node_creator_shape_mismatches_total[{w}]))"
 _NOT_AS_TOLD = "sum(max_over_time(bigfleet_operator_records_not_as_told_total[{w}]))"
 TOLD_WRONGLY = Suspect("shard", f"{_MISMATCHES} * ({_NOT_AS_TOLD} == bool 0)", 0)
+_INCOMPLETE = "sum(max_over_time(bigfleet_scaletest_node_creator_incomplete_records_total[{w}]))"
+TOLD_INCOMPLETELY = Suspect("shard", f"{_INCOMPLETE} * ({_NOT_AS_TOLD} == bool 0)", 0)
 # Drains that the provider accepted and told to be done, and that its hosts know nothing of.
 _CARRIED_OUT = grown("bigfleet_provider_ledger_drains_carried_out_total")
 DRAINS_NOTHING = Suspect("provider", f"0.5 * sum({_DRAINED}) - sum({_CARRIED_OUT})", 0)

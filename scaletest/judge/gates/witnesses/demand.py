@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scaletest.judge.gates.figures import by_cluster
+from scaletest.judge.gates.figures import by_cluster, grown
 from scaletest.judge.gates.gate import Gate
 from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import ASKED_WRONGLY, SENT_RIGHTLY
@@ -21,6 +21,8 @@ _DEMAND_BEHIND_SECONDS = 25
 _UNPAIRED_SECONDS = 15
 # The witness of rows shows nothing if its last look is too old, and is scraped every 5 s.
 _LOOKED_SECONDS = 30
+# Requests that are acknowledged by the batch in which their first acknowledgement has not come back yet.
+_TOLD_AGAIN, _PODS_PER_TOLD_AGAIN = 5, 500
 _DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
 
 
@@ -80,6 +82,20 @@ def demand_gates(plan: Plan) -> Iterator[Gate]:
         strain=WAITS_FOR_A_CORE,
     )
     yield Gate(
+        "acknowledgedAgain",
+        "requests acknowledged twice",
+        WorstMember(
+            f"sum by (cluster) ({by_cluster(grown(f'{WITNESS}requests_acknowledged_again_total'))})",
+            expects="clusters",
+        ),
+        bar=_TOLD_AGAIN + plan.pods // _PODS_PER_TOLD_AGAIN,
+        unit="requests",
+        component="operator",
+        meaning="CapacityRequests are acknowledged that have been: each time is a write to their cluster.",
+        claim="a request is acknowledged once",
+        witness="status.acknowledgedAt of the objects",
+    )
+    yield Gate(
         "demandHeld",
         "demand held wrongly",
         SecondsOutside(
@@ -110,7 +126,7 @@ def demand_gates(plan: Plan) -> Iterator[Gate]:
         unit="needs",
         component="operator",
         meaning="A row of the engine asks for something else than the workloads do, is missing, or is asked by none.",
-        claim="each row of the shard's engine: requirements, spread, priority, penalties, gangs, min_unit",
+        claim="each row of the engine: requirements, spread, priority, penalties, gangs, min_unit, and its machines",
         witness="the rows that the living Pods of the draw must lead to, field by field",
         suspects=(ASKED_WRONGLY, SENT_RIGHTLY),
         strain=WAITS_FOR_A_CORE,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from scaletest.judge.gates.figures import grown
 from scaletest.judge.gates.gate import Gate
-from scaletest.judge.gates.measures import Growth, WorstMember
-from scaletest.judge.gates.suspects import MISNAMED, NEVER_ASKED, NEVER_NOTICED
-from scaletest.judge.gates.witnesses.queries import NODE_CREATOR, WAITS_FOR_A_CORE, worst_of_clusters
+from scaletest.judge.gates.measures import Growth, Promql, WorstMember
+from scaletest.judge.gates.suspects import MISNAMED, NEVER_ASKED, NEVER_NOTICED, TOLD_INCOMPLETELY
+from scaletest.judge.gates.witnesses.queries import LEDGER, NODE_CREATOR, WAITS_FOR_A_CORE, worst_of_clusters
 from scaletest.model.plan import Plan
 
 _OUTLIVED = f"{NODE_CREATOR}outlived_machines_oldest_seconds"
@@ -21,6 +21,8 @@ _PODS_PER_CUT_OFF = 1000
 # Pod in a hundred is deleted. So one may be, also where a run has no eviction at all; drains that delete have more. A
 # large fleet drains and sheds at the same time, and evicts some hundreds.
 _DELETED = 1
+# The shortest grace is 10 s; an operator that dials anew is asked for what is left of it.
+_RUSHED_SECONDS = 5.0
 # A shard notices within a cycle or two that a machine is gone, and tells the operator. The record of a drained machine
 # goes then; that of a machine which failed stays for 60 s more, in which people can read why.
 _NOTICED_SECONDS, _FAILED_RECORD_SECONDS = 45, 60
@@ -51,6 +53,44 @@ def leaving_gates(plan: Plan) -> Iterator[Gate]:
         meaning="More Pods of cordoned Nodes were deleted than evicted: no disruption budget was asked.",
         claim="a drain evicts",
         witness="the mark that the apiserver leaves on each Pod that is evicted",
+    )
+    yield Gate(
+        "drainedUncordoned",
+        "Nodes drained and not cordoned",
+        Growth(f"{NODE_CREATOR}uncordoned_nodes_total"),
+        bar=plan.pods // _PODS_PER_CUT_OFF,
+        unit="machines",
+        component="operator",
+        suspects=(MISNAMED, NEVER_ASKED),
+        meaning="A Node went by a drain, and until then new Pods could be placed on it.",
+        claim="a drain cordons first",
+        witness="spec.unschedulable of each Node that goes after a drain",
+    )
+    yield Gate(
+        "drainsRushed",
+        "drains without time",
+        Promql(
+            f'sum(max_over_time({LEDGER}drain_grace_seconds_bucket{{le="{_RUSHED_SECONDS}"}}[{{w}}]))'
+            f' + sum(max_over_time(bigfleet_operator_drain_grace_seconds_bucket{{le="{_RUSHED_SECONDS}"}}[{{w}}]))'
+        ),
+        bar=plan.pods // _PODS_PER_CUT_OFF,
+        unit="times",
+        component="shard",
+        meaning="An operator or the provider is asked to drain in less time than any drain is given.",
+        claim="what is drained for nobody has ten minutes, and no victim less than ten seconds",
+        witness="the grace of each instruction to an operator, and of each Drain by the provider's ledger",
+    )
+    yield Gate(
+        "recordsIncomplete",
+        "records that leave something out",
+        Promql(f"sum(max_over_time({NODE_CREATOR}incomplete_records_total[{{w}}]))"),
+        bar=0,
+        unit="times",
+        component="operator",
+        suspects=(TOLD_INCOMPLETELY,),
+        meaning="An UpcomingNode does not say which host its machine has, or why it failed.",
+        claim="what UpcomingNodes say of a machine",
+        witness="the provider's name for the host, and that a machine which failed has a reason",
     )
     yield Gate(
         "outlivedMachineSeconds",

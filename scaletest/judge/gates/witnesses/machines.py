@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from scaletest.judge.gates.figures import MACHINES_HELD, quantile
 from scaletest.judge.gates.gate import Component, Gate, Suspect
-from scaletest.judge.gates.measures import Envelope, Promql, SecondsOutside, WorstMember
+from scaletest.judge.gates.measures import Envelope, Growth, Promql, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import (
     BLOB_SECONDS,
     BLOB_USED_AGAIN,
@@ -47,6 +47,8 @@ _COVERED_SECONDS = 30
 _WAITING_SECONDS = 45
 # More machines than the draw needs, at most: what two losses ripple into, and what a reclaim waits for.
 _HELD_SHARE, _HELD_MORE = 1.05, 2
+# Machines that are bought for what another one covers before they are there: those on their way when a burst ends.
+_UNUSED, _MACHINES_PER_UNUSED = 10, 50
 # Calls that were carried out, and those of strangers, which are refused for that.
 _ANSWERED = f'{LEDGER}calls_total{{code=~"OK|PERMISSION_DENIED|UNAUTHENTICATED"}}'
 # States in which a machine rests: in the others it is for seconds only.
@@ -224,9 +226,19 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "machines described wrongly",
         "shape_told_wrong",
         "provider",
-        "A machine is told otherwise than it is: price, kind, place, room, or what its shard stamped on it.",
+        "A machine is told otherwise than it is: price, kind, place, room, what its shard stamped on it; or host or"
+        " reason are missing.",
         "what List and Get say of a machine",
         "the fleet file, and the shard_metadata of accepted Configures",
+    )
+    yield _violation(
+        "stampsWrong",
+        "machines stamped wrongly",
+        "stamp_wrong",
+        "shard",
+        "A machine is stamped with another priority, penalty or gang than the need has that it was given to.",
+        "the shard_metadata of a Configure, by which a shard that starts again knows whom a machine serves",
+        "the fields against each other: the need's fingerprint says the same",
     )
     yield _violation(
         "listsIncomplete",
@@ -281,6 +293,18 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         "A machine was bought while one like it, in the same place and for nothing, stood idle.",
         "the engine takes what costs least",
         "the provider's ledger: Creates, and free machines that stand idle",
+    )
+    yield Gate(
+        "boughtUnused",
+        "bought for nothing",
+        Growth(f"{LEDGER}bought_unused_total"),
+        bar=_UNUSED + plan.demand.total_machines // _MACHINES_PER_UNUSED,
+        unit="machines",
+        component="shard",
+        meaning="Machines were bought, and no cluster was given them: something else had met the need by then.",
+        claim="what is being created counts",
+        witness="the provider's ledger: from the end of a Create to the next Configure of the machine",
+        strain=WAITS_FOR_A_CORE,
     )
     yield Gate(
         "uncoveredSeconds",

@@ -34,7 +34,7 @@ def report_gates() -> Iterator[Gate]:
         component="shard",
         suspects=(NEVER_LISTED,),
         meaning="By its shards' last reports the coordinator knows more or fewer machines than there are.",
-        claim="the reports that the coordinator keeps: machines by zone, and how many of all are free",
+        claim="the reports that the coordinator keeps: machines by zone and by instance type, and how many are free",
         witness="the provider's ledger and its own count; what the shards sent tells which side is wrong",
         strain=WAITS_FOR_A_CORE,
     )
@@ -57,9 +57,10 @@ def _reported(prefix: str, by: str, seconds: int) -> Envelope:
     """What a program says of the reports, added up over all shards, against the provider."""
     # Of two leaders that followed each other both may be in the window.
     machines = f"max by ({by}, zone) (last_over_time({prefix}_machines[{seconds}s]))"
+    types = f"max by ({by}, instance_type) (last_over_time({prefix}_machines_of_type[{seconds}s]))"
     free = f"max by ({by}) (last_over_time({prefix}_free_machines[{seconds}s]))"
     return Envelope(
-        claim=_by_what(f"sum by (zone) ({machines})", f"sum({free})"),
+        claim=_by_what(f"sum by (zone) ({machines})", f"sum by (instance_type) ({types})", f"sum({free})"),
         lowest=_there_are("min"),
         highest=_there_are("max"),
         by=("what",),
@@ -71,10 +72,13 @@ def _there_are(extreme: str) -> str:
     """By the provider, where there is a coordinator to keep reports at all."""
     window = lately(_REPORTS_BEHIND_SECONDS)
     machines = f"sum by (zone) ({extreme}_over_time({LEDGER}machines{window}))"
+    types = f"sum by (instance_type) ({extreme}_over_time({LEDGER}machines_of_type{window}))"
     free = f'sum({extreme}_over_time(bigfleet_provider_machines{{state=~"Speculative|Idle"}}{window}))'
-    return f"(({_by_what(machines, free)}) and on () count(bigfleet_coordinator_is_leader))"
+    return f"(({_by_what(machines, types, free)}) and on () count(bigfleet_coordinator_is_leader))"
 
 
-def _by_what(by_zone: str, free: str) -> str:
-    """Two figures side by side: machines by zone, and free machines wherever they are."""
-    return f'label_replace({by_zone}, "what", "$1", "zone", "(.*)") or label_replace({free}, "what", "free", "", "")'
+def _by_what(by_zone: str, by_type: str, free: str) -> str:
+    """Three figures side by side: machines by zone, by instance type, and free ones wherever and whatever they are."""
+    zones = f'label_replace({by_zone}, "what", "$1", "zone", "(.*)")'
+    types = f'label_replace({by_type}, "what", "type $1", "instance_type", "(.*)")'
+    return f'{zones} or {types} or label_replace({free}, "what", "free", "", "")'

@@ -46,7 +46,7 @@ class Cluster:
         self.now = 0.0
 
     def judged(self, at: float = SETTLED_SECONDS) -> list[tuple[str, int]]:
-        return self.cut_off.judged(at)
+        return [(drained.node, drained.cut_off) for drained in self.cut_off.judged(at)]
 
 
 @pytest.mark.parametrize(
@@ -155,3 +155,18 @@ def test_of_nodes_and_upcoming_nodes_the_cordon_and_the_reference_are_kept() -> 
     assert trim_upcoming(msgspec.convert(upcoming, UpcomingNodeSubset)).node == ""
     upcoming["status"] = {"nodeRef": {"name": "fake-m"}}
     assert trim_upcoming(msgspec.convert(upcoming, UpcomingNodeSubset)).node == "fake-m"
+
+
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_a_node_that_was_drained_was_cordoned_before(cordoned: bool) -> None:
+    cluster = Cluster()
+    cluster.cut_off.drained("n")
+    cluster.cut_off.went("n", 0, cordoned=cordoned)
+    assert [drained.cordoned for drained in cluster.cut_off.judged(SETTLED_SECONDS)] == [cordoned]
+
+
+def test_whether_a_lost_node_was_cordoned_is_not_asked() -> None:
+    cluster = Cluster()
+    cluster.cut_off.lost("n")
+    cluster.cut_off.went("n", 0, cordoned=False)
+    assert cluster.cut_off.judged(SETTLED_SECONDS) == []

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bigfleet.api.v1alpha1.shardread_pb2 import NeedView
 from bigfleet.core import penalty
 from bigfleet.operator import sent
 from bigfleet.operator.rollup import ClusterDemand, contribution_of
@@ -19,6 +20,7 @@ from scaletest.cluster.witness.drawn_needs import (
     checksum,
     expected_needs,
     held_need,
+    held_view,
     profile_of,
 )
 from scaletest.cluster.witness.held_needs import LOOKS, NEED_FIELDS, Bounds, bounds_of, findings
@@ -255,6 +257,29 @@ def test_an_operator_that_forgets_which_rows_are_gangs_has_another_checksum(worl
     assert world["needs_checksum"] == sent.checksum(needs)
     needs[0].group = ""
     assert world["needs_checksum"] != sent.checksum(needs)
+
+
+@pytest.mark.parametrize(
+    ("view", "contradicts"),
+    [
+        ({"satisfied": True, "claimed_machine_count": 2}, False),
+        ({"satisfied": True, "bootstrap_count": 1}, False),
+        ({"satisfied": True, "provision_count": 1}, False),
+        ({"satisfied": False, "residual_deficit": {"resources": {"cpu": "1"}}}, False),
+        ({"satisfied": True}, True),
+        ({"satisfied": False, "claimed_machine_count": 2}, True),
+        (
+            {"satisfied": True, "claimed_machine_count": 2, "residual_deficit": {"resources": {"cpu": "1"}}},
+            True,
+        ),
+    ],
+)
+def test_what_is_told_of_a_needs_machines_goes_together(view: dict[str, Any], contradicts: bool) -> None:
+    [need] = rolled_up([WEB]).needs()
+    row = held_view(NeedView(need=need, **view))
+    assert row.contradicts_itself == contradicts
+    found = [one.field for one in findings(bounds_for({WEB.name: WEB}), [row], all_told=True)]
+    assert found == (["machines"] if contradicts else [])
 
 
 @given(st.floats(min_value=0, max_value=1e8) | st.integers(min_value=0, max_value=2**24))

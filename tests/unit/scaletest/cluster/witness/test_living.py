@@ -146,6 +146,19 @@ def test_requests_wait_for_their_acknowledgement_from_first_sight(world: World) 
     assert world["requests_unacknowledged"] == 0
 
 
+def test_a_request_that_is_acknowledged_again_is_counted(world: World) -> None:
+    first, second = (request("r", "a", RIGHT, acknowledged=True, acknowledged_at=at) for at in ("12:00", "12:10"))
+    world.witness.on_request(None, request("r", "a", RIGHT))
+    world.witness.on_request(request("r", "a", RIGHT), first)
+    world.witness.on_request(first, first)
+    assert world["requests_acknowledged_again_total"] == 0
+    world.witness.on_request(first, second)
+    world.witness.on_request(second, request("r", "a", RIGHT))
+    assert world["requests_acknowledged_again_total"] == 2, "to take it back is no better"
+    world.witness.on_request(request("r", "a", RIGHT), None)
+    assert world["requests_acknowledged_again_total"] == 2
+
+
 def test_ages_do_not_grow_while_the_witness_does_not_run(world: World) -> None:
     world.witness.on_pod(None, pod("a"))
     world.witness.on_request(None, request("r", "b", RIGHT))
