@@ -18,6 +18,7 @@ from tests.smoke.mistakes.security import SECURITY
 from tests.smoke.mistakes.shard import SHARD
 from tests.smoke.mistakes.surroundings import SURROUNDINGS
 from tests.smoke.mistakes.unreached import UNREACHED
+from tests.smoke.mistakes.unseen import UNSEEN
 
 CATALOGUE: list[Entry] = [
     *SHARD,
@@ -33,6 +34,7 @@ CATALOGUE: list[Entry] = [
     *LEAVING,
     *NEEDS,
     *UNREACHED,
+    *UNSEEN,
 ]
 
 __all__ = ["CATALOGUE", "Entry"]
