@@ -97,6 +97,11 @@ class OperatorMetrics:
             "Machines that the shard asked to drain and that were announced here.",
             registry=registry,
         )
+        self.untold_oldest = Gauge(
+            "bigfleet_operator_untold_oldest_seconds",
+            "Since when the shard has said nothing of a machine for which it asked for a bootstrap blob; 0: of none.",
+            registry=registry,
+        )
         self.drain_grace = Histogram(
             "bigfleet_operator_drain_grace_seconds",
             "How long a drain may take, as the shard asks for it.",

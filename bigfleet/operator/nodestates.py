@@ -1,6 +1,7 @@
 """Writes NodeStateUpdates into UpcomingNodes: one worker per machine, the newest frame wins."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ _CONFIRMATIONS = 3
 _OF_NODE = "node"
 # How long people can read why a machine failed before its record goes.
 FAILED_RECORD_SECONDS = 60.0
+# A machine whose Configure was refused is never spoken of: it is not waited for any longer than this.
+_UNTOLD_SECONDS = 300.0
 # A timer may fire a little before its time.
 _TIMER_SLACK_SECONDS = 0.1
 
@@ -71,6 +74,9 @@ class NodeStates:
         self._marks: dict[str, _Mark] = {}
         self._last_state: dict[str, int] = {}
         self._expires_at: dict[str, float] = {}
+        # Machines for which a blob was asked and of which nothing has been heard since, oldest first.
+        self._untold: dict[str, float] = {}
+        metrics.untold_oldest.set_function(self._untold_seconds)
         self._mentioned: set[str] = set()
         # Resyncs in a row that named no machine although there are records.
         self._silences = 0
@@ -88,8 +94,19 @@ class NodeStates:
     async def run(self) -> None:
         await self._queue.run()
 
+    def expect(self, machine: str) -> None:
+        """The shard wants to make this machine a node of ours."""
+        self._untold.pop(machine, None)
+        self._untold[machine] = time.monotonic()
+
+    def _untold_seconds(self) -> float:
+        now = time.monotonic()
+        since = next((at for at in list(self._untold.values()) if at > now - _UNTOLD_SECONDS), now)
+        return now - since
+
     def hear(self, update: NodeStateUpdate) -> None:
         """Take a frame that the shard sent."""
+        self._untold.pop(update.machine_id, None)
         if update.removed and self._is_configured(update):
             self._metrics.removed_in_service.inc()
         self.receive(update)

@@ -43,6 +43,7 @@ async def serve(options: OperatorOptions) -> None:
 
         def answer_bootstrap(request: BootstrapRequest) -> None:
             metrics.blob_requests.inc()
+            states.expect(request.machine_id)
             outbox.put(OperatorMessage(bootstrap_response=bootstrap.respond(request)))
 
         def drain(instruction: ReclaimInstruction) -> None:

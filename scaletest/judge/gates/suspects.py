@@ -33,14 +33,18 @@ SUPPLIERS = (
     Suspect("provider", f"sum({_REFUSED})", 1),
     SLOW_LIST,
 )
+# How long after its question for a blob a shard may take to tell the operator of the machine.
+TOLD_SECONDS = 10
+TOLD_TOO_LATE = Suspect("shard", "max_over_time(bigfleet_operator_untold_oldest_seconds[{w}])", TOLD_SECONDS)
 # A machine is Configured when its Node is Ready: the operator must have announced it, and the provider be done.
 CONFIGURERS = (
     SUPPLIERS[0],
+    TOLD_TOO_LATE,
     Suspect("operator", "max_over_time(bigfleet_provider_ledger_waiting_for_node_oldest_seconds[{w}])", BLOB_SECONDS),
     Suspect("provider", 'max_over_time(bigfleet_provider_ledger_oldest_seconds{call="Configure"}[{w}])', BLOB_SECONDS),
 )
 # The shard cannot know of machines whose Configure the provider has not told to be done.
-TOLD_LATE = CONFIGURERS[2]
+TOLD_LATE = CONFIGURERS[-1]
 # Nor of those that its walks through everything are not told of.
 LEFT_OUT_OF_LIST = "left_out_of_list"
 NEVER_LISTED = Suspect(

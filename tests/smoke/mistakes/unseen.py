@@ -148,6 +148,24 @@ _TOLD = [
     ),
 ]
 
+_LATE = [
+    # The operator writes down at once what it hears: that a Node does not come is not its doing.
+    mistaken(
+        "machines are spoken of twenty seconds late",
+        "shard",
+        Mistake(
+            "shard/sessions/sessions.py",
+            "            session.outbox.put(update.supersedes_key, frame)\n        else:\n",
+            """\
+            asyncio.get_running_loop().call_later(20, session.outbox.put, update.supersedes_key, frame)
+        else:
+""",
+        ),
+        gates="shardConfigurePhaseP99Seconds",
+        seconds=120,
+    ),
+]
+
 _BOUGHT = [
     mistaken(
         "what is being created for a need does not count",
@@ -160,7 +178,7 @@ _BOUGHT = [
         "the last Pod of each row is not rolled up",
         "operator",
         Mistake("operator/rollup.py", "+ milli * count\n", f"+ milli * (count - ({IN_SOAK} and count > 1))\n"),
-        gates="demandHeld",
+        gates="demandHeld demandMean",
         seconds=120,
     ),
     mistaken(
@@ -187,4 +205,4 @@ _BOUGHT = [
     ),
 ]
 
-UNSEEN: list[Entry] = [*_STAMPS, *_LEAVING, *_BUSY, *_TOLD, *_BOUGHT]
+UNSEEN: list[Entry] = [*_STAMPS, *_LEAVING, *_BUSY, *_TOLD, *_LATE, *_BOUGHT]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from scaletest.judge.gates.figures import by_cluster, grown
-from scaletest.judge.gates.gate import Gate
+from scaletest.judge.gates.gate import Gate, Suspect
 from scaletest.judge.gates.measures import Envelope, SecondsOutside, WorstMember
 from scaletest.judge.gates.suspects import ASKED_WRONGLY, SENT_RIGHTLY
 from scaletest.judge.gates.witnesses.queries import (
@@ -23,6 +23,9 @@ _UNPAIRED_SECONDS = 15
 _LOOKED_SECONDS = 30
 # Requests that are acknowledged by the batch in which their first acknowledgement has not come back yet.
 _TOLD_AGAIN, _PODS_PER_TOLD_AGAIN = 5, 500
+# A Pod of the envelope's slack is nothing at a single moment, and one Pod too few when it lasts. The mean of a healthy
+# claim was never outside of the means of its envelope; without one Pod of each row it was by 0.9 of a Pod.
+_MEAN_PODS, _MEAN_SHARE = 0.4, 0.002
 _DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
 
 
@@ -111,6 +114,24 @@ def demand_gates(plan: Plan) -> Iterator[Gate]:
         witness="the living Pods, with the amounts of the draw",
         strain=WAITS_FOR_A_CORE,
     )
+    # A shard that is killed on purpose claims nothing for a while, and that while has no mean.
+    if not plan.profile.runner_actions:
+        sent = _mean_outside(by_cluster("avg_over_time(bigfleet_operator_sent_demand[{w}])"))
+        yield Gate(
+            "demandMean",
+            "demand held wrongly, on average",
+            WorstMember(
+                _mean_outside("avg_over_time(bigfleet_shard_cluster_demand[{w}])"), members=(*_DEMAND_LABELS, "side")
+            ),
+            bar=_MEAN_PODS,
+            unit="Pods",
+            component="operator",
+            suspects=(Suspect("shard", f"max({sent}) <= bool {_MEAN_PODS}", 0),),
+            meaning="The engine holds a little more or less than the Pods of a cluster ask for, and always does.",
+            claim="what the engine holds, by cluster, resource, priority and kind: its mean",
+            witness="the means of the lowest and the highest that the living Pods asked for lately",
+            strain=WAITS_FOR_A_CORE,
+        )
     wrong = by_cluster(f"max_over_time({WITNESS}needs_wrong[{{w}}])")
     # A witness that has fallen silent is no witness: its last look must be from the end of the soak.
     looked = by_cluster(f"last_over_time({WITNESS}needs_wrong[{_LOOKED_SECONDS}s])")
@@ -142,4 +163,22 @@ def _demand_of(claim: str) -> Envelope:
         highest=f"max by ({by}) ({by_cluster(edge_of('demand', 'max', 'highest', _DEMAND_BEHIND_SECONDS))})",
         slack=f"max by ({by}) ({by_cluster(f'last_over_time({WITNESS}largest_pod[1m])')})",
         by=_DEMAND_LABELS,
+    )
+
+
+def _mean_outside(claim: str) -> str:
+    """By how many of the largest Pods a mean of demand is beyond that of the highest, or below that of the lowest."""
+    by = ",".join(_DEMAND_LABELS)
+    mean = f"sum by ({by}) ({claim})"
+    lowest, highest = (
+        f"min by ({by}) ({by_cluster(f'avg_over_time({witness}[{{w}}])')})"
+        for witness in (f'{WITNESS}demand{{edge="{edge}"}}' for edge in ("lowest", "highest"))
+    )
+    largest = f"max by ({by}) ({by_cluster(f'last_over_time({WITNESS}largest_pod[1m])')})"
+    sides = {
+        "more": f"({mean} - {1 + _MEAN_SHARE} * {highest}) / {largest}",
+        "less": f"({1 - _MEAN_SHARE} * {lowest} - {mean}) / {largest}",
+    }
+    return " or ".join(
+        f'label_replace(clamp_min({query}, 0), "side", "{side}", "", "")' for side, query in sides.items()
     )

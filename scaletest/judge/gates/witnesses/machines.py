@@ -21,6 +21,7 @@ from scaletest.judge.gates.suspects import (
     SLOW_LIST,
     SUPPLIERS,
     TOLD_LATE,
+    TOLD_TOO_LATE,
     TOLD_WRONGLY,
 )
 from scaletest.judge.gates.witnesses.queries import (
@@ -140,7 +141,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         bar=_WAITING_SECONDS,
         unit="s",
         component="operator",
-        suspects=(NEVER_ANNOUNCED, CALLED_AWAY),
+        suspects=(NEVER_ANNOUNCED, CALLED_AWAY, TOLD_TOO_LATE),
         meaning="A machine was configured, and its Node does not come: it was not announced.",
         claim="every Bootstrap is announced as an UpcomingNode",
         witness="the provider's ledger: Configure carried out, and no Ready Node",

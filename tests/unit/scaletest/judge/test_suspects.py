@@ -159,3 +159,23 @@ async def test_a_node_announced_wrongly_is_the_shards_if_its_operator_wrote_down
     # The first metric stands for the suspect's whole query, which names both.
     metrics = Metrics(records_not_as_told_total=suspicion, shape_mismatches_total=89.0)
     assert await blamed(GATES["shapesAnnounced"], metrics) == component
+
+
+async def test_a_machine_that_is_configured_late_is_blamed_on_the_shard_if_that_spoke_of_it_late() -> None:
+    gate = GATES["shardConfigurePhaseP99Seconds"]
+    waits = {"configure_phase": 22.0, "waiting_for_node_oldest": 20.0}
+    assert await blamed(gate, Metrics(**waits)) == "operator"
+    assert await blamed(gate, Metrics(**waits, untold_oldest=20.0)) == "shard"
+
+
+@pytest.mark.parametrize(("sent_rightly", "component"), [(0.0, "operator"), (1.0, "shard")])
+async def test_demand_that_is_always_a_little_wrong_is_blamed_on_whoever_is_first(
+    sent_rightly: float, component: str
+) -> None:
+    assert await blamed(GATES["demandMean"], Metrics(cluster_demand=0.9, sent_demand=sent_rightly)) == component
+
+
+@pytest.mark.parametrize(("told_incompletely", "component"), [(0.0, "operator"), (3.0, "shard")])
+async def test_a_record_leaves_out_what_the_shard_has_not_told(told_incompletely: float, component: str) -> None:
+    metrics = Metrics(records_not_as_told=told_incompletely, incomplete_records=3.0)
+    assert await blamed(GATES["recordsIncomplete"], metrics) == component
