@@ -24,8 +24,8 @@ _LOOKED_SECONDS = 30
 # Requests that are acknowledged by the batch in which their first acknowledgement has not come back yet.
 _TOLD_AGAIN, _PODS_PER_TOLD_AGAIN = 5, 500
 # A Pod of the envelope's slack is nothing at a single moment, and one Pod too few when it lasts. The mean of a healthy
-# claim was never outside of the means of its envelope; without one Pod of each row it was by 0.9 of a Pod.
-_MEAN_PODS, _MEAN_SHARE = 0.4, 0.002
+# claim was never outside of the means of its envelope; without one Pod of each row it is by 0.5 to 0.9 of a Pod.
+_MEAN_PODS, _MEAN_SHARE = 0.3, 0.002
 _DEMAND_LABELS = ("cluster", "resource", "priority_class", "kind")
 
 
