@@ -67,6 +67,8 @@ class WorkloadOptions:
     provider_addr: str
     # The YAML that the chart mounts.
     load_profile: Path
+    # All coordinators, likewise: clusters have no business with them, and it is tried whether they know.
+    coordinator_addrs: str = ""
     # The pod's own certificate.
     tls_dir: Path | None = None
     # Without any TLS; only for trying things out.
@@ -186,6 +188,7 @@ def load_driver_options(options: WorkloadOptions) -> LoadDriverOptions:
         tls_dir=options.tls_dir,
         shard_addr=shard_of(options.cluster_id, options.shard_addrs),
         provider_addr=options.provider_addr,
+        coordinator_addrs=options.coordinator_addrs,
     )
 
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bigfleet.api.v1alpha1 import phonehome_pb2, provider_pb2, shard_pb2, shardread_pb2
+from bigfleet.api.v1alpha1 import coordinator_pb2, phonehome_pb2, provider_pb2, shard_pb2, shardread_pb2
 from bigfleet.security import Identity, channel, peer_identity
 from bigfleet.security.authority import Authority
 from bigfleet.security.credentials import listen
@@ -24,10 +24,10 @@ Frames = AsyncIterator[bytes]
 
 @pytest.fixture
 def tls(tmp_path: Path) -> Path:
-    """Certificates of a shard, a provider and a cluster."""
+    """Certificates of a shard, a provider, a coordinator and a cluster."""
     authority = Authority.create("test")
-    authority.issue(Identity("shard", "shard-0"), dns_names=["shard.bigfleet"]).write(tmp_path / "tls" / "shard")
-    authority.issue(Identity("provider", "fake"), dns_names=["provider.bigfleet"]).write(tmp_path / "tls" / "provider")
+    for role, name in (("shard", "shard-0"), ("provider", "fake"), ("coordinator", "coordinator-0")):
+        authority.issue(Identity(role, name), dns_names=[f"{role}.bigfleet"]).write(tmp_path / "tls" / role)
     authority.issue(Identity("cluster", CLUSTER)).write(tmp_path / "tls" / "cluster")
     return tmp_path / "tls"
 
@@ -149,6 +149,33 @@ async def test_a_provider_that_looks_into_what_a_cluster_asks_of_machines_is_a_b
     )
     async with gullible(tls, "provider", f"bigfleet.v1alpha1.CapacityProvider/{method}", handler) as address:
         assert await probed(ProbeTargets(provider=address), tls / "cluster") == {MOVES[method]: 0}
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "found"),
+    [
+        pytest.param(grpc.StatusCode.PERMISSION_DENIED, "it takes admin", 1, id="it refuses"),
+        pytest.param(grpc.StatusCode.NOT_FOUND, "no such shard", 0, id="it looks for the shard"),
+        pytest.param(grpc.StatusCode.FAILED_PRECONDITION, "not leader", None, id="it does not lead"),
+    ],
+)
+async def test_the_coordinator_that_leads_refuses_to_obey_a_cluster(
+    tls: Path, monkeypatch: pytest.MonkeyPatch, code: grpc.StatusCode, details: str, found: float | None
+) -> None:
+    monkeypatch.setattr(identity_probe, "_PAUSE_SECONDS", 0.01)
+
+    async def remove(request: bytes, context: Any) -> bytes:
+        assert coordinator_pb2.RemoveShardRequest.FromString(request).shard_id == f"impostor-of-{CLUSTER}"
+        await context.abort(code, details)
+        return b""
+
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
+        remove, response_serializer=lambda answer: answer
+    )
+    async with gullible(tls, "coordinator", "bigfleet.v1alpha1.Coordinator/RemoveShard", handler) as address:
+        # What this server does not know at all says nothing.
+        expected = {} if found is None else {("coordinator", "removeshard"): found}
+        assert await probed(ProbeTargets(coordinators=address), tls / "cluster") == expected
 
 
 async def test_a_provider_that_compares_names_and_not_roles_is_a_breach(

@@ -10,6 +10,16 @@ import grpc
 import structlog
 from prometheus_client import CollectorRegistry, Gauge
 
+from bigfleet.api.v1alpha1.coordinator_pb2 import (
+    AssignDomainRequest,
+    ListShardsRequest,
+    RemoveProviderRequest,
+    RemoveShardRequest,
+    SetQuotaRequest,
+    ShardReport,
+    UnassignDomainRequest,
+)
+from bigfleet.api.v1alpha1.coordinator_pb2_grpc import CoordinatorStub
 from bigfleet.api.v1alpha1.phonehome_pb2 import ReadyReport
 from bigfleet.api.v1alpha1.phonehome_pb2_grpc import PhoneHomeStub
 from bigfleet.api.v1alpha1.provider_pb2 import (
@@ -41,6 +51,8 @@ _LET_THROUGH = (
     grpc.StatusCode.FAILED_PRECONDITION,
 )
 _PROTOCOL_VERSION = "v1alpha1"
+# What a coordinator says that does not lead, as the wire has it: it may not have looked at who asks.
+_NOT_LEADER = "not leader"
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +67,9 @@ class ProbeTargets:
 
     shard: str = ""
     provider: str = ""
+    # All of them, as `host:port,host:port,…`: only the one that leads can tell. Where a network policy keeps clusters
+    # from them, there is no figure.
+    coordinators: str = ""
 
 
 class IdentityProbe:
@@ -87,6 +102,8 @@ class IdentityProbe:
             ("provider", self._targets.provider, _move("Drain", DrainRequest)),
             ("provider", self._targets.provider, _move("Delete", DeleteRequest)),
         ]
+        for address in self._targets.coordinators.split(","):
+            attempts += [("coordinator", address, attempt) for attempt in _commands(self._cluster_id)]
         await asyncio.gather(*(self._probe(*one, self._tls_dir) for one in attempts if one[1]))
 
     async def _probe(self, role: Role, address: str, attempt: Attempt, tls_dir: Path) -> None:
@@ -156,6 +173,32 @@ def _move(method: str, request: Callable[..., Any]) -> Attempt:
     async def attempt(connection: grpc.aio.Channel, cluster: str) -> grpc.StatusCode:
         asked = request(machine_id=impostor_of(cluster), shard_id=cluster, shard_epoch=1, sequence_number=1)
         return await _code(getattr(CapacityProviderStub(connection), method)(asked, wait_for_ready=True))
+
+    attempt.__name__ = method.lower()
+    return attempt
+
+
+def _commands(cluster: str) -> list[Attempt]:
+    """Only shards may report to a coordinator, and only people may change or read what it keeps."""
+    nobody, nowhere = impostor_of(cluster), {"topology_key": "impostor", "topology_value": impostor_of(cluster)}
+    return [
+        # Under the certificate's own name: a coordinator that compares names and not roles is noticed too.
+        _command("ReportShard", ShardReport(shard_id=cluster)),
+        _command("AssignDomain", AssignDomainRequest(shard_id=nobody, **nowhere)),
+        _command("UnassignDomain", UnassignDomainRequest(**nowhere)),
+        _command("RemoveShard", RemoveShardRequest(shard_id=nobody)),
+        _command("SetQuota", SetQuotaRequest(provider=nobody, region=nobody, shard_id=nobody)),
+        _command("RemoveProvider", RemoveProviderRequest(name=nobody)),
+        _command("ListShards", ListShardsRequest()),
+    ]
+
+
+def _command(method: str, request: Any) -> Attempt:
+    async def attempt(connection: grpc.aio.Channel, cluster: str) -> grpc.StatusCode:  # noqa: ARG001
+        call = getattr(CoordinatorStub(connection), method)(request, wait_for_ready=True)
+        code = await _code(call)
+        does_not_lead = code is grpc.StatusCode.FAILED_PRECONDITION and await call.details() == _NOT_LEADER
+        return grpc.StatusCode.UNAVAILABLE if does_not_lead else code
 
     attempt.__name__ = method.lower()
     return attempt

@@ -79,6 +79,7 @@ class LoadDriverOptions:
     tls_dir: Path | None = None
     shard_addr: str = ""
     provider_addr: str = ""
+    coordinator_addrs: str = ""
 
 
 async def serve(options: LoadDriverOptions) -> None:
@@ -148,7 +149,10 @@ class LoadDriver:
         )
         self._churn = Churn(profile, ordinal, self._course.pods_due, self._candidates, self._let_leave)
         self._identity_probe = IdentityProbe(
-            options.cluster_id, ProbeTargets(options.shard_addr, options.provider_addr), options.tls_dir, registry
+            options.cluster_id,
+            ProbeTargets(options.shard_addr, options.provider_addr, options.coordinator_addrs),
+            options.tls_dir,
+            registry,
         )
         self._needs_reader = NeedsReader(options.cluster_id, options.shard_addr, options.tls_dir, self._witness.held)
         self._built = asyncio.Event()

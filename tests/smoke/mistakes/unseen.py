@@ -166,6 +166,31 @@ _LATE = [
     ),
 ]
 
+_STRANGERS = [
+    mistaken(
+        "anybody may assign domains to shards",
+        "coordinator",
+        Mistake(
+            "coordinator/service.py",
+            '    ) -> pb.AssignDomainResponse:\n        await require(context, "admin")\n',
+            "    ) -> pb.AssignDomainResponse:\n",
+        ),
+        gates="identityRefused",
+        seconds=65,
+    ),
+    mistaken(
+        "anybody may report for a shard",
+        "coordinator",
+        Mistake(
+            "coordinator/service.py",
+            '            await require(context, "shard", name=request.shard_id)\n',
+            "",
+        ),
+        gates="identityRefused",
+        seconds=65,
+    ),
+]
+
 _BOUGHT = [
     mistaken(
         "what is being created for a need does not count",
@@ -205,4 +230,4 @@ _BOUGHT = [
     ),
 ]
 
-UNSEEN: list[Entry] = [*_STAMPS, *_LEAVING, *_BUSY, *_TOLD, *_LATE, *_BOUGHT]
+UNSEEN: list[Entry] = [*_STAMPS, *_LEAVING, *_BUSY, *_TOLD, *_LATE, *_STRANGERS, *_BOUGHT]

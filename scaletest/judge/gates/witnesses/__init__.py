@@ -44,8 +44,8 @@ def witness_gates(plan: Plan) -> Iterator[Gate]:
         bar=1,
         unit="times",
         component="shard",
-        meaning="A shard or the provider lets a cluster speak for another, read what others lack, or move machines.",
-        claim="sessions and phone-home streams are their clusters' own, and machines are the shards' to read and move",
+        meaning="A shard, the provider or a coordinator lets a cluster do what is not a cluster's own.",
+        claim="sessions and phone-home streams are their clusters' own, machines the shards', reports and domains too",
         witness="a certificate of one cluster, tried before the load starts on every call that is not the cluster's",
         least=True,
     )

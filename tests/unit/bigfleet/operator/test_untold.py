@@ -6,14 +6,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1.shard_pb2 import NodeStateUpdate
-from bigfleet.operator import nodestates
 from bigfleet.operator.metrics import OperatorMetrics
 from bigfleet.operator.nodestates import NodeStates
 
 
 async def test_a_machine_is_waited_for_until_the_first_word_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(nodestates.time, "monotonic", lambda: now)
+    monkeypatch.setattr("bigfleet.operator.nodestates.time.monotonic", lambda: now)
     registry = CollectorRegistry()
     states = NodeStates(AsyncMock(), OperatorMetrics(registry), "c", on_recovered=AsyncMock())
 
