@@ -2,13 +2,13 @@
 
 import pytest
 
-from bigfleet.core.requirements import Operator, Profile, Requirement, Spread, WhenUnsatisfiable
+from bigfleet.core.requirements import NeedProfile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.provider.fake.ledger.stamps import contradictions
 from bigfleet.shard.convert import assignment_for, metadata_from_assignment
 
 PREFIX = "bigfleet.lucy.sh/assigned-"
-IN_A_ZONE = Requirement("topology.kubernetes.io/zone", Operator.IN, ("zone-a", "zone-b"))
-IN_ONE_RACK = Requirement("bigfleet.lucy.sh/rack", Operator.SAME)
+IN_A_ZONE = Requirement("topology.kubernetes.io/zone", RequirementOperator.IN, ("zone-a", "zone-b"))
+IN_ONE_RACK = Requirement("bigfleet.lucy.sh/rack", RequirementOperator.SAME)
 EVENLY = Spread("topology.kubernetes.io/zone", 1, WhenUnsatisfiable.DO_NOT_SCHEDULE)
 
 
@@ -16,7 +16,7 @@ def stamped(
     *more: Requirement, group: str = "", priority: int = 1000, interruption: int = 8, reclamation: int = 16
 ) -> dict[str, str]:
     """As a shard of today does it."""
-    profile = Profile.canonical([IN_A_ZONE, *more], [EVENLY], priority, interruption, reclamation)
+    profile = NeedProfile.canonical([IN_A_ZONE, *more], [EVENLY], priority, interruption, reclamation)
     return metadata_from_assignment(assignment_for(profile, group))
 
 
