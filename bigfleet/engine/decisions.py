@@ -125,8 +125,12 @@ class Decisions:
     views: Sequence[NeedView]
     # By cluster, then fingerprint.
     hints: Sequence[CapacityHint]
-    # Reclaims that the blast cap deferred to a later cycle.
-    reclaims_capped: int
+    # Reclaims that the cap put off, by cluster; clusters without any are not in it.
+    reclaims_capped: Mapping[str, int] = field(default_factory=dict)
+    # Deletes of Idle machines that the cap put off.
+    releases_capped: int = 0
+    # When time alone lets the next of these go, in seconds of the engine's clock; infinite if none was put off.
+    again_at: float = math.inf
     # The views of one cluster, in the same order, made without those of the others.
     views_of: Callable[[str], Sequence[NeedView]] = field(default=_no_views, compare=False)
 
@@ -139,8 +143,12 @@ def _default_holds() -> Mapping[CapacityType, float]:
 class EngineOptions:
     """The knobs of the engine; the defaults are the product's."""
 
-    # Reclaims per cluster and cycle, as a part of its Configured machines (at least 1 machine); 0 = no cap.
+    # Reclaims of a cluster within any window, as a part of its Configured machines (at least 1); 0 = no cap.
     reclaim_cap_fraction: float = 0.05
+    # Deletes within any window, as a part of all bought machines that have a hold (at least 1); 0 = no cap.
+    release_cap_fraction: float = 0.05
+    # The window of both, in seconds: a cap of 0.05 is 30 % a minute, at any cycle rate (ADR-36).
+    cap_window_seconds: float = 10.0
     # Seconds for which a machine must have been excess before it is reclaimed; 0 = at once (ADR-20).
     reclaim_after_seconds: float = 0.0
     # Seconds an unclaimed Idle machine is kept before it is deleted; a type that is absent is kept for ever.

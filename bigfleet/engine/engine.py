@@ -20,7 +20,8 @@ def _no_lap(_phase: str) -> None:
 
 
 class Engine:
-    """Decides cycle after cycle. It remembers how long gangs and shortfalls have waited, and excess has stood.
+    """Decides cycle after cycle. It remembers how long gangs and shortfalls have waited, how long excess has stood, and
+    what it has let go lately.
 
     What it remembers of a fleet besides is only a short cut: it decides the same without.
     """
@@ -76,6 +77,8 @@ class Engine:
             views_of=views.of,
             hints=Hints(fleet, self._credits).sequence(),
             reclaims_capped=self._reclaims.capped,
+            releases_capped=self._releases.capped,
+            again_at=min(self._reclaims.again_at, self._releases.again_at),
         )
         self._parking.count(short.gang(number) for number in short.hopeless(fleet).tolist())
         lap("emit")

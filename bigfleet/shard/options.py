@@ -79,8 +79,12 @@ class ShardOptions:
     metrics_warmup_cycles: int = 0
     # Log where every 20th cycle's time went; BIGFLEET_PHASEDUMP=1 in the environment asks for it too.
     phase_attribution_log: bool = field(default_factory=lambda: os.environ.get("BIGFLEET_PHASEDUMP") == "1")
-    # Reclaims per cluster and cycle, as a part of its Configured machines; 0 = no cap.
+    # Reclaims of a cluster within any `cap_window_seconds`, as a part of its Configured machines; 0 = no cap.
     reclaim_cap_fraction: float = 0.05
+    # Deletes within any `cap_window_seconds`, as a part of all bought machines that have a hold; 0 = no cap.
+    release_cap_fraction: float = 0.05
+    # The window of both caps: 0.05 of it is 30 % a minute, however fast cycles come.
+    cap_window_seconds: float = 10.0
     # How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back.
     reclaim_after_seconds: float = 30.0
     idle_hold: IdleHolds = field(default_factory=IdleHolds)
@@ -106,9 +110,11 @@ class ShardOptions:
             raise ValueError("id is empty")
         if self.execute_concurrency < 1:
             raise ValueError(f"execute_concurrency is {self.execute_concurrency}, it must be at least 1")
-        if not 0 <= self.reclaim_cap_fraction <= 1:
-            raise ValueError(f"reclaim_cap_fraction is {self.reclaim_cap_fraction:g}, it must be in [0, 1]")
+        for name in ("reclaim_cap_fraction", "release_cap_fraction"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name):g}, it must be in [0, 1]")
         for name in (
+            "cap_window_seconds",
             "cycle_interval_seconds",
             "coordinator_heartbeat_interval_seconds",
             "full_reconcile_interval_seconds",

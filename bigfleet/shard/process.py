@@ -159,13 +159,15 @@ async def _cycle_once_asked(cycles: Cycles, reports: CoordinatorClient) -> None:
 
 
 def engine_options(options: ShardOptions) -> EngineOptions:
-    """The engine's part of the settings; a shard that executes nothing reports every reclaim.
+    """The engine's part of the settings; a shard that executes nothing reports every reclaim and release.
 
     See docs/reference/engine.md#rails.
     """
     shelves = options.actuation_paused or options.dry_run
     return EngineOptions(
         reclaim_cap_fraction=0.0 if shelves else options.reclaim_cap_fraction,
+        release_cap_fraction=0.0 if shelves else options.release_cap_fraction,
+        cap_window_seconds=options.cap_window_seconds,
         reclaim_after_seconds=options.reclaim_after_seconds,
         idle_hold_seconds=options.idle_hold.by_type,
     )

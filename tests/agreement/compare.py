@@ -12,12 +12,14 @@ ACTIONS, REPORTS = ("actions",), ("shortfalls", "views", "hints")
 
 
 def differences(engine: Decisions, oracle: Decisions, parts: Sequence[str] = (*ACTIONS, *REPORTS)) -> list[str]:
-    """Empty when they agree on every action, shortfall, view and hint, in order, and on the capped reclaims."""
+    """Empty when they agree on every action, shortfall, view and hint, in order, and on what the caps put off."""
     found: list[str] = []
     for name in parts:
         found += _of_rows(name, tuple(getattr(engine, name)), tuple(getattr(oracle, name)))
-    if engine.reclaims_capped != oracle.reclaims_capped:
-        found.append(f"reclaims_capped: engine {engine.reclaims_capped}, oracle {oracle.reclaims_capped}")
+    for name in ("reclaims_capped", "releases_capped", "again_at"):
+        ours, theirs = getattr(engine, name), getattr(oracle, name)
+        if ours != theirs:
+            found.append(f"{name}: engine {ours}, oracle {theirs}")
     return found
 
 

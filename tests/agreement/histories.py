@@ -18,11 +18,16 @@ _PARTS = ("machines", "needs", "events")
 _MOST_BYTES = max(_MACHINE_BYTES, _NEED_BYTES, _EVENT_BYTES)
 _OPTIONS = (
     EngineOptions(),
-    EngineOptions(reclaim_cap_fraction=0),
+    EngineOptions(reclaim_cap_fraction=0, release_cap_fraction=0),
     EngineOptions(reclaim_cap_fraction=0, reclaim_after_seconds=15),
-    EngineOptions(reclaim_cap_fraction=0.2, reclaim_after_seconds=30),
-    EngineOptions(reclaim_cap_fraction=0.3, idle_hold_seconds={}),
-    EngineOptions(reclaim_cap_fraction=0, idle_hold_seconds=dict.fromkeys(CapacityType, 25.0)),
+    EngineOptions(reclaim_cap_fraction=0.2, reclaim_after_seconds=30, cap_window_seconds=35),
+    EngineOptions(reclaim_cap_fraction=0.3, idle_hold_seconds={}, cap_window_seconds=15),
+    EngineOptions(
+        reclaim_cap_fraction=0,
+        release_cap_fraction=0.3,
+        idle_hold_seconds=dict.fromkeys(CapacityType, 25.0),
+        cap_window_seconds=25,
+    ),
     # Gangs that park and probe soon show more of it in a short history.
     EngineOptions(park_after_cycles=2, park_probe_every=3),
     EngineOptions(park_after_cycles=1, park_probe_every=4, reclaim_cap_fraction=0),

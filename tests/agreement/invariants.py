@@ -74,7 +74,8 @@ def _machines_serve_one_need(world: World, decisions: Decisions) -> Iterator[str
     reported = world.demand()
     of_reported = sum(m.state is MachineState.CONFIGURED and m.cluster in reported for m in world.machines.values())
     claimed = sum(view.claimed for view in decisions.views) - states[MachineState.CONFIGURING]
-    if claimed - states[MachineState.CREATING] + kinds[ActionKind.RECLAIM] + decisions.reclaims_capped > of_reported:
+    put_off = sum(decisions.reclaims_capped.values())
+    if claimed - states[MachineState.CREATING] + kinds[ActionKind.RECLAIM] + put_off > of_reported:
         yield "a machine that serves a need is reclaimed"
 
 

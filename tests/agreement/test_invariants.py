@@ -59,7 +59,9 @@ def nothing_leaks(history: History) -> None:
         world.report(cluster, ())
     rest(world)
     world.now += 10_000
-    world.step()
+    for _ in range(1 + 4 * len(before)):  # the cap lets them go a few at a time
+        if not world.step().releases_capped:
+            break
     assert sorted(world.machines) == before
     states = Counter(machine.state for machine in world.machines.values())
     assert set(states) <= {MachineState.SPECULATIVE, MachineState.IDLE}, f"it ends with {states}"

@@ -8,6 +8,7 @@ _PARKING = "unit/bigfleet/engine/test_parking.py::test_"
 _PHASE1 = "unit/bigfleet/engine/test_phase1.py::Test"
 _PHASE2 = "unit/bigfleet/engine/test_phase2.py::Test"
 _PHASE3 = "unit/bigfleet/engine/test_phase3.py::Test"
+_RATE = "unit/bigfleet/engine/test_rate.py::"
 _REPORTS = "unit/bigfleet/engine/test_reports.py::"
 _SPREAD = "unit/bigfleet/engine/test_spread.py::test_"
 
@@ -391,9 +392,9 @@ _PREEMPTION = (
 )
 _SHRINKING = (
     Mutant(
-        "engine/phases/reclaiming.py",
-        "max(1, math.floor(fraction * configured))",
-        "math.floor(fraction * configured)",
+        "engine/phases/rate.py",
+        "max(1, math.floor(fraction * machines))",
+        "math.floor(fraction * machines)",
         _PHASE3 + "Reclaim::test_the_cap_is_a_twentieth_of_the_clusters_machines_and_at_least_one",
     ),
     Mutant(
@@ -403,10 +404,99 @@ _SHRINKING = (
         _PHASE2 + "Victims::test_excess_that_is_preempted_is_not_reclaimed_as_well",
     ),
     Mutant(
-        "engine/phases/reclaiming.py",
-        "kept = excess[: reclaim_cap(known.configured, self._cap_fraction)]",
-        "kept = excess[-reclaim_cap(known.configured, self._cap_fraction) :]",
+        "engine/phases/rate.py",
+        "kept = machines[:room]",
+        "kept = machines[-room:]",
         _PHASE3 + "Reclaim::test_the_cap_keeps_the_head_of_each_clusters_excess",
+    ),
+    Mutant(
+        "engine/phases/rate.py",
+        "- len(taken.open) - len(taken.spent))",
+        "- len(taken.open))",
+        _RATE + "test_faster_cycles_take_no_more",
+    ),
+    Mutant(
+        "engine/phases/rate.py",
+        "if at + window > now}",
+        "if at + window >= now}",
+        _RATE + "test_at_the_default_interval_each_cycle_takes_a_twentieth",
+    ),
+    Mutant(
+        "engine/phases/rate.py",
+        "again[np.flatnonzero(~again)[:room]] = True",
+        "again[np.flatnonzero(~again)] = True",
+        _RATE + "test_what_was_not_carried_out_is_decided_again_and_counts_once",
+    ),
+    Mutant(
+        "engine/phases/rate.py",
+        "        again = self._still_there(fleet, taken, machines)\n",
+        "        again = np.zeros(len(machines), np.bool_)\n",
+        _RATE + "test_what_was_not_carried_out_is_decided_again_and_counts_once",
+    ),
+    Mutant(
+        "engine/phases/rate.py",
+        "            taken.spent += taken.open.values()\n            taken.open = {}\n",
+        "",
+        _RATE + "test_a_machine_that_was_wanted_in_between_counts_again",
+    ),
+    Mutant(
+        "engine/phases/rate.py",
+        "taken.oldest + self._window",
+        "now + self._window",
+        _RATE + "test_the_decisions_say_what_waits_and_until_when",
+    ),
+    Mutant(
+        "engine/phases/reclaiming.py",
+        "return bool(self._since) or self._rate.waits",
+        "return bool(self._since)",
+        _CHANGES + "time_alone_lets_more_be_reclaimed",
+    ),
+    Mutant(
+        "engine/phases/reclaiming.py",
+        "self._rate.grant(fleet, cluster, excess, known.configured, now)",
+        "self._rate.grant(fleet, 0, excess, known.configured, now)",
+        _RATE + "test_clusters_have_a_rate_each",
+    ),
+    Mutant(
+        "engine/phases/reclaiming.py",
+        "kept = self._rate.grant(fleet, _SHARD, machines,",
+        "self._rate.grant(fleet, _SHARD, machines,",
+        _RATE + "test_free_machines_are_given_back_at_a_rate_too",
+    ),
+    Mutant(
+        "engine/phases/reclaiming.py",
+        "- speculative)[holds < math.inf].sum())",
+        "- speculative).sum())",
+        _RATE + "test_what_is_kept_for_ever_does_not_raise_the_rate",
+    ),
+    Mutant(
+        "engine/phases/reclaiming.py",
+        "[:kinds] - speculative)",
+        "[:kinds])",
+        _RATE + "test_of_all_that_was_bought_a_share_may_go",
+    ),
+    Mutant(
+        "engine/phases/preemption.py",
+        """\
+        if known is None or segment < 0 or not index.sizes[segment]:
+            continue
+        start, size = int(index.starts[segment]), int(index.sizes[segment])
+        machines.append(index.rows[start : start + size])
+        by_row = np.append(known.arrangement.priorities, _NO_PRIORITY)
+        priorities.append(by_row[known.holders[:size]])
+""",
+        """\
+        if segment < 0 or not index.sizes[segment]:
+            continue
+        start, size = int(index.starts[segment]), int(index.sizes[segment])
+        machines.append(index.rows[start : start + size])
+        if known is None:
+            priorities.append(np.full(size, _NO_PRIORITY))
+        else:
+            by_row = np.append(known.arrangement.priorities, _NO_PRIORITY)
+            priorities.append(by_row[known.holders[:size]])
+""",
+        _PHASE2 + "Victims::test_a_cluster_that_has_not_reported_loses_nothing",
     ),
     Mutant(
         "engine/phases/reclaiming.py",
@@ -428,8 +518,8 @@ _SHRINKING = (
     ),
     Mutant(
         "engine/phases/reclaiming.py",
-        "return machines[np.argsort(fleet.ids.labels[machines])]",
-        "return machines",
+        "        machines = machines[np.argsort(fleet.ids.labels[machines])]\n",
+        "",
         _CHANGES + "releases_go_by_id_across_kinds",
     ),
 )

@@ -16,7 +16,7 @@ from tests.oracle.ledger import ShortfallLedger
 from tests.oracle.parking import Parking
 from tests.oracle.phase1 import acquire_missing, credit
 from tests.oracle.phase2 import preempt
-from tests.oracle.phase3 import Excess, reclaim, release
+from tests.oracle.phase3 import Excess, Rate, reclaim, release
 from tests.oracle.snapshot import Snapshot
 from tests.oracle.views import need_views
 
@@ -26,7 +26,8 @@ def _no_lap(_phase: str) -> None:
 
 
 class OracleEngine:
-    """Decides cycle after cycle. In between it remembers how long gangs and shortfalls have waited, nothing else.
+    """Decides cycle after cycle. In between it remembers how long gangs, shortfalls and excess have waited, and what it
+    has let go lately; nothing else.
 
     Each rule cites its section of docs/reference/engine.md, or the decision that it comes from. Rails that need a
     process (kill switch, dry run, empty-roll-up guard, most actions in a cycle, checks at ingest) are the shard's.
@@ -37,6 +38,10 @@ class OracleEngine:
         self._parking = Parking(self._options.park_after_cycles, self._options.park_probe_every)
         self._ledger = ShortfallLedger()
         self._excess = Excess(self._options.reclaim_after_seconds)
+        self._reclaim_rate, self._release_rate = (
+            Rate(fraction, self._options.cap_window_seconds)
+            for fraction in (self._options.reclaim_cap_fraction, self._options.release_cap_fraction)
+        )
 
     def cycle(
         self,
@@ -65,12 +70,15 @@ class OracleEngine:
         self._parking.update(fills)
         lap("phase1")
 
-        preemption = preempt(fills, snapshot, claims)
+        preemption = preempt(fills, snapshot, claims, needs.keys())
         lap("phase2")
 
-        fraction = self._options.reclaim_cap_fraction
-        reclaims, capped = reclaim(snapshot, claims, preemption.taken, needs.keys(), fraction, self._excess, now)
-        releases = release(snapshot, claims, now, idle_since, self._options)
+        reclaims, capped, more_reclaims_at = reclaim(
+            snapshot, claims, preemption.taken, needs.keys(), self._reclaim_rate, self._excess, now
+        )
+        releases, releases_capped, more_releases_at = release(
+            snapshot, claims, now, idle_since, self._options, self._release_rate
+        )
         lap("phase3")
 
         shortfalls = self._ledger.record(preemption.unresolved)
@@ -80,6 +88,8 @@ class OracleEngine:
             views=tuple(need_views(fills, preemption.unresolved, self._ledger)),
             hints=tuple(capacity_hints(folded, snapshot)),
             reclaims_capped=capped,
+            releases_capped=releases_capped,
+            again_at=min(more_reclaims_at, more_releases_at),
         )
         lap("emit")
         return decisions

@@ -3,7 +3,7 @@
 See docs/reference/engine.md#preemption.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bigfleet.core.machines import Machine, MachineState
@@ -41,7 +41,7 @@ class Preemption:
     taken: set[str] = field(default_factory=set)
 
 
-def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemption:
+def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims, reported: Collection[str]) -> Preemption:
     """Victims for each short need, in order, until what they free covers it (docs/reference/engine.md#preemption)."""
     preemption = Preemption()
     for fill in fills:
@@ -49,7 +49,7 @@ def preempt(fills: Iterable[Fill], snapshot: Snapshot, claims: Claims) -> Preemp
             continue
         deficit, some = fill.missing, False
         if _may_preempt(fill):
-            for machine in _victims(fill, snapshot, claims, preemption.taken):
+            for machine in _victims(fill, snapshot, claims, preemption.taken, reported):
                 deficit, some = positive(subtract(deficit, machine.allocatable)), True
                 preemption.taken.add(machine.id)
                 if machine.state is MachineState.CONFIGURED:
@@ -72,16 +72,19 @@ def _may_preempt(fill: Fill) -> bool:
     return fill.need.profile.same is None or fill.domain is not None
 
 
-def _victims(fill: Fill, snapshot: Snapshot, claims: Claims, taken: set[str]) -> Iterable[Machine]:
+def _victims(
+    fill: Fill, snapshot: Snapshot, claims: Claims, taken: set[str], reported: Collection[str]
+) -> Iterable[Machine]:
     """Machines whose drain is under way, then the others by score and id (docs/reference/engine.md#victims).
 
     A drain under way is a victim already made, in this or an earlier cycle (ADR-6): without it a need would take new
     victims in every cycle until the first ones are free. A spread limits victims as it limits acquisition (ADR-6):
-    without that a need would evict what it may not take afterwards.
+    without that a need would evict what it may not take afterwards. A cluster that has not sent a roll-up loses nothing
+    (ADR-36); what already drains is freed all the same.
     """
     priority = fill.need.profile.priority
     by_score = sorted(
-        snapshot.in_state(MachineState.CONFIGURED),
+        (machine for machine in snapshot.in_state(MachineState.CONFIGURED) if machine.cluster in reported),
         key=lambda machine: (-victim_score(priority, machine), machine.id),
     )
     candidates: Sequence[Machine] = [*snapshot.in_state(MachineState.DRAINING), *by_score]

@@ -30,7 +30,7 @@ from bigfleet.engine import Action, ActionKind, Decisions, Engine, EngineOptions
 from tests.agreement.compare import differences, rows_that_differ
 from tests.oracle.engine import OracleEngine
 
-NO_CAP = EngineOptions(reclaim_cap_fraction=0)
+NO_CAP = EngineOptions(reclaim_cap_fraction=0, release_cap_fraction=0)
 CYCLE_SECONDS = 10.0
 
 

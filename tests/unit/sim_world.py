@@ -24,7 +24,7 @@ from bigfleet.sim.world.simulation import Simulation, WorldModel
 from bigfleet.sim.world.timeline import Timeline
 
 CYCLE = 10.0
-NO_CAP = EngineOptions(reclaim_cap_fraction=0)
+NO_CAP = EngineOptions(reclaim_cap_fraction=0, release_cap_fraction=0)
 
 
 def machine(number: int, state: MachineState = MachineState.IDLE, cluster: str = "", cores: int = 4) -> Machine:

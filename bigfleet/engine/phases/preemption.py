@@ -96,21 +96,22 @@ def _find(fleet: Fleet, credits: Credits, short: Short, may: Flags, deficits: Lo
 
 
 def _configured(fleet: Fleet, credits: Credits) -> tuple[Ints, Longs]:
-    """Every Configured machine, and the priority of the need that it serves in this cycle."""
+    """Every Configured machine, and the priority of the need that it serves in this cycle.
+
+    A cluster that has not sent a roll-up since the engine's start loses none (first-roll-up rule, ADR-36): nobody knows
+    yet what its machines serve.
+    """
     index = fleet.index
     machines = [np.zeros(0, np.int32)]
     priorities = [np.zeros(0, np.int64)]
     for cluster, segment in enumerate(fleet.slabs[CONFIGURED].tolist()):
-        if segment < 0 or not index.sizes[segment]:
+        known = credits.by_cluster.get(cluster)
+        if known is None or segment < 0 or not index.sizes[segment]:
             continue
         start, size = int(index.starts[segment]), int(index.sizes[segment])
         machines.append(index.rows[start : start + size])
-        known = credits.by_cluster.get(cluster)
-        if known is None:
-            priorities.append(np.full(size, _NO_PRIORITY))
-        else:
-            by_row = np.append(known.arrangement.priorities, _NO_PRIORITY)
-            priorities.append(by_row[known.holders[:size]])
+        by_row = np.append(known.arrangement.priorities, _NO_PRIORITY)
+        priorities.append(by_row[known.holders[:size]])
     return np.concatenate(machines), np.concatenate(priorities)
 
 

@@ -59,6 +59,8 @@ def _model(given: scenario.Scenario, seed: int) -> WorldModel:
         seed=seed,
         engine=EngineOptions(
             reclaim_cap_fraction=engine.reclaim_cap_fraction if acts else 0.0,
+            release_cap_fraction=engine.release_cap_fraction if acts else 0.0,
+            cap_window_seconds=engine.cap_window_seconds,
             reclaim_after_seconds=engine.reclaim_after_seconds,
             idle_hold_seconds={kind: seconds for kind, seconds in holds.items() if seconds is not None},
         ),

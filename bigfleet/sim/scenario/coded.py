@@ -27,7 +27,8 @@ class Script:
     """A world that is stepped by hand, and its trace."""
 
     def __init__(self, name: str, machines: Sequence[Machine], fail_next: ActionKind | None = None) -> None:
-        model = WorldModel(engine=EngineOptions(reclaim_cap_fraction=0), guard=False, shard=ShardModel(lockstep=True))
+        no_caps = EngineOptions(reclaim_cap_fraction=0, release_cap_fraction=0)
+        model = WorldModel(engine=no_caps, guard=False, shard=ShardModel(lockstep=True))
         self._simulation = Simulation(model, machines, (), seconds=_CYCLE_SECONDS)
         self.shard = self._simulation.shard
         if fail_next:

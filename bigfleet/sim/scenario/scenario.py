@@ -62,6 +62,9 @@ class EngineSection(ScenarioDocument):
     # One synchronous step per cycle; the provider is looked at only then.
     lockstep: bool = False
     reclaim_cap_fraction: Share = 0.05
+    release_cap_fraction: Share = 0.05
+    # The window of both caps.
+    cap_window_seconds: Positive = 10.0
     reclaim_after_seconds: NonNegative = 30.0
     empty_rollup_guard: bool = True
     # How long a machine that no need wants is kept; null: for ever.

@@ -60,6 +60,11 @@ class Cluster:
         # By prefix: controllers, and their replicas added up, to draw a Pod from.
         self._lots: dict[str, tuple[list[Controller], Ints]] = {}
 
+    @property
+    def connected(self) -> bool:
+        """Whether its operator has a session with the shard."""
+        return not self.partitioned
+
     # --- demand -------------------------------------------------------------------------------------------------
 
     @property

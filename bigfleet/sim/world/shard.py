@@ -23,6 +23,8 @@ _SHORTEST_GAP_SECONDS = 0.1
 class Operator(Protocol):
     """What a cluster hears from its shard."""
 
+    @property
+    def connected(self) -> bool: ...
     def node_ready(self, machine: Machine) -> None: ...
     def node_drained(self, machine_id: str) -> None: ...
     def node_lost(self, machine_id: str) -> None: ...
@@ -164,12 +166,17 @@ class SimulatedShard:
         self.reconcile()
         self.on_cycle(decisions, taken)
         self._watch()
+        if not self._model.lockstep and decisions.again_at < math.inf:
+            self._plan(max(decisions.again_at, self._last_cycle + _SHORTEST_GAP_SECONDS))
         return decisions
 
     def _take(self, action: Action) -> bool:
         machine = self.machines[action.machine_id]
         if action.machine_id in self._attempts or self._decider.held(action.machine_id):
             return False
+        operator = self.operators.get(action.cluster)
+        if action.kind is ActionKind.RECLAIM and operator and not operator.connected:
+            return False  # a voluntary drain waits for the operator (ADR-36)
         _, through, target = TRANSITION_OF[action.kind]
         cluster, assignment = binding_of(action, machine)
         in_flight = replace(machine, state=through, cluster=cluster, assignment=assignment)

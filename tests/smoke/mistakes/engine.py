@@ -65,7 +65,7 @@ ENGINE: list[Entry] = [
         "shard",
         Mistake(
             "engine/phases/reclaiming.py",
-            "excess[: reclaim_cap(known.configured, self._cap_fraction)]",
+            "self._rate.grant(fleet, cluster, excess, known.configured, now)",
             "excess[:0]",
         ),
         gates="machinesHeld shedReturnedSeconds shedDrains",

@@ -5,13 +5,14 @@ from dataclasses import replace
 from bigfleet.core.machines import Assignment, Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.requirements import RACK_KEY, ZONE_KEY, NeedProfile, Requirement, RequirementOperator
-from bigfleet.engine import ActionKind, Decisions, Engine, Fleet
+from bigfleet.engine import ActionKind, Decisions, Engine, EngineOptions, Fleet
 from tests.unit.engine_world import (
     NO_CAP,
     EngineAndOracle,
     acted,
     configured,
     cpu,
+    decide,
     machine,
     need,
     profile,
@@ -222,6 +223,13 @@ def test_time_alone_releases_a_machine() -> None:
     story = Story()
     late = [story.then([machine("m")], now=now, idle_since={"m": 0.0}).actions for now in (10.0, 300.0, 301.0)]
     assert [len(actions) for actions in late] == [0, 0, 1]
+
+
+def test_time_alone_lets_more_be_reclaimed() -> None:
+    engine, a, b = EngineAndOracle(EngineOptions()), configured("a"), configured("b")
+    history = [(0.0, [a, b]), (1.0, [b]), (9.9, [b]), (10.0, [b])]
+    gone = [decide(machines, reported=["c1"], engine=engine, now=now).actions for now, machines in history]
+    assert [len(actions) for actions in gone] == [1, 0, 0, 1]
 
 
 def test_a_roll_up_that_is_replaced_is_forgotten() -> None:

@@ -93,6 +93,19 @@ class TestVictims:
         assert acted(decisions, ActionKind.PREEMPT) == ["v1"]
         assert acted(decisions, ActionKind.RECLAIM) == ["v2"]
 
+    def test_a_cluster_that_has_not_reported_loses_nothing(self) -> None:
+        decisions = decide(
+            [held("v1", cluster="silent"), held("v2", cluster="talking")], [urgent(2)], reported=["talking"]
+        )
+        assert acted(decisions, ActionKind.PREEMPT) == ["v2"]
+        silent = decide([held("v", cluster="silent")], [urgent()])
+        assert silent.actions == ()
+        assert [shortfall.deficit for shortfall in silent.shortfalls] == [cpu(4)]
+
+    def test_what_drains_already_is_counted_whoever_has_not_reported(self) -> None:
+        leaving = machine("v", MachineState.DRAINING, cluster="silent", of=LOW)
+        assert decide([leaving], [urgent()]).shortfalls == ()
+
     def test_victims_are_taken_even_if_they_do_not_suffice(self) -> None:
         decisions = decide([held("v")], [batch(1), urgent(3)])
         assert acted(decisions, ActionKind.PREEMPT) == ["v"]

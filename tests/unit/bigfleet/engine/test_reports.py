@@ -54,7 +54,7 @@ class TestShortfalls:
         assert [(s.profile.priority, s.age_cycles) for s in shortfalls] == [(20, 1), (10, 2), (10, 1)]
 
     def test_what_preemption_will_cover_is_no_shortfall(self) -> None:
-        decisions = decide([configured("v", "c2", of=A)], [need(cpu(4), of=B)])
+        decisions = decide([configured("v", "c2", of=A)], [need(cpu(4), of=B)], reported=["c2"])
         assert decisions.shortfalls == ()
         (view,) = decisions.views
         assert (view.satisfied, view.age_cycles_unmet, view.reason) == (False, 0, UnmetReason.PRIORITY_STARVED)
@@ -97,7 +97,7 @@ class TestReasons:
         ],
     )
     def test_the_first_reason_that_applies(self, machines: list[Machine], wanted: Need, reason: UnmetReason) -> None:
-        view = next(v for v in decide(machines, [wanted]).views if v.need.cluster == "c1")
+        view = next(v for v in decide(machines, [wanted], reported=["c2"]).views if v.need.cluster == "c1")
         assert view.reason is reason
 
     def test_wire_numbers(self) -> None:

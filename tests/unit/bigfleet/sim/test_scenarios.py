@@ -1,6 +1,7 @@
 """Every scenario that ships keeps its promises and repeats its golden trace, byte by byte."""
 
 import json
+import math
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
@@ -188,7 +189,12 @@ NO_MACHINES = np.zeros(0, np.int32)
 @pytest.mark.parametrize(
     ("part", "decision", "nothing", "noticed"),
     [
-        (Shrinking, "reclaims", Reclaims(NO_MACHINES, NO_MACHINES, 0), "clusters hold machines that are not needed"),
+        (
+            Shrinking,
+            "reclaims",
+            Reclaims(NO_MACHINES, NO_MACHINES, {}, math.inf),
+            "clusters hold machines that are not needed",
+        ),
         (Releases, "due", NO_MACHINES, "machines are Idle at the end beyond their hold"),
     ],
 )
