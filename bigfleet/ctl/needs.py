@@ -12,7 +12,7 @@ from bigfleet.api.v1alpha1 import coordinator_pb2, shardread_pb2, shardread_pb2_
 from bigfleet.ctl.connection import Connection
 from bigfleet.ctl.errors import CtlError, from_rpc
 from bigfleet.ctl.output import Listing, moment, say, write
-from bigfleet.ctl.sentences import explain, name_of
+from bigfleet.ctl.sentences import explain, lingers, name_of
 
 
 @dataclass
@@ -43,7 +43,7 @@ async def needs(connection: Connection, options: argparse.Namespace) -> Listing:
 
 async def why(connection: Connection, options: argparse.Namespace) -> Listing | None:
     """Sentences, unless a program asks."""
-    found = [one for one in await _inspect_all(connection, options) if one.header.total_needs]
+    found = [one for one in await _inspect_all(connection, options) if one.header.total_needs or lingers(one.header)]
     views = [(one.shard, view) for one in found for view in one.views if name_of(view).startswith(options.need)]
     if not found:
         raise CtlError(
@@ -69,6 +69,8 @@ def _tell(one: Inspection, options: argparse.Namespace) -> None:
         f"{len(unmet) or 'none'} of those shown {'is' if len(unmet) < 2 else 'are'} unmet "
         f"(cycle {one.header.cycle}, {age:.0f} s ago).\n"
     )
+    for line in lingers(one.header):
+        write(f"{line}\n")
     shown = chosen if options.need or options.all else unmet
     for view in shown:
         write("\n" + "".join(f"{line}\n" for line in explain(view)))

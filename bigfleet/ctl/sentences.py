@@ -9,6 +9,7 @@ from bigfleet.api.v1alpha1.shardread_pb2 import (
     PREEMPTION_EXHAUSTED,
     PRIORITY_STARVED,
     TOPOLOGY_UNSATISFIABLE,
+    InspectNeedsHeader,
     NeedView,
 )
 
@@ -39,6 +40,22 @@ def explain(view: NeedView) -> list[str]:
     lines.append(f"  It holds {_count(view.claimed_machine_count, 'machine')}{_on_the_way(view)}.")
     why, what_helps = _reason(view)
     lines += [f"  Why: {why}.", f"  What helps: {what_helps}."]
+    return lines
+
+
+def lingers(header: InspectNeedsHeader) -> list[str]:
+    """What the cluster has too much of, and why it is still there."""
+    lines = []
+    if header.reclaims_waiting_for_rate:
+        lines.append(
+            f"{_count(header.reclaims_waiting_for_rate, 'machine')} more than it asks for: "
+            "waiting for the reclaim rate (--reclaim-cap-fraction of the cluster in any --cap-window-seconds)."
+        )
+    if header.reclaims_waiting_for_session:
+        lines.append(
+            f"{_count(header.reclaims_waiting_for_session, 'machine')} more than it asks for: "
+            "waiting for a session of its operator, who must empty them first."
+        )
     return lines
 
 

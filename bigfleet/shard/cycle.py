@@ -4,9 +4,11 @@ See docs/reference/engine.md#cycle.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -14,7 +16,7 @@ from bigfleet.engine import Action, Decisions, Engine
 from bigfleet.process import memory
 from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.inventory.machines import Disguises
-from bigfleet.shard.metrics import PHASES, ShardMetrics
+from bigfleet.shard.metrics import PHASES, Rail, ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
@@ -34,7 +36,7 @@ _SHORTEST_GAP_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 1.0
 # Of so many cycles, one says where its time went.
 _ATTRIBUTED_CYCLES = 20
-_NOTHING = Decisions(actions=(), shortfalls=(), views=(), hints=(), reclaims_capped=0)
+_NOTHING = Decisions(actions=(), shortfalls=(), views=(), hints=())
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class CycleReport:
     cycle: int = 0
     computed_at: float = 0.0
     decisions: Decisions = _NOTHING
+    # Reclaims that wait for the session of their cluster's operator.
+    without_session: Mapping[str, int] = field(default_factory=dict)
 
 
 class Wake:
@@ -108,7 +112,9 @@ class Cycles:
         audit: AuditLog,
         wake: Wake,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`monotonic` is the engine's time, and the one of the inventory's idle stamps; `clock` is what people read."""
         self._options = options
         self._engine = engine
         self._inventory = inventory
@@ -121,7 +127,10 @@ class Cycles:
         self._audit = audit
         self._wake = wake
         self._clock = clock
+        self._monotonic = monotonic
         self._cycle = 0
+        # When a rail lets more go, on the engine's clock.
+        self._again_at = math.inf
         self.latest = CycleReport()
 
     async def run(self) -> None:
@@ -136,10 +145,10 @@ class Cycles:
             await asyncio.sleep(began + gap - loop.time())
 
     async def _until_due(self, due: float) -> None:
-        """Sleep until the timer, a wake-up or a machine that may be tried again; meanwhile watch what is in flight."""
+        """Sleep until the timer, a wake-up, or a machine that may be tried again or go; watch what is in flight."""
         loop = asyncio.get_running_loop()
         while (left := due - loop.time()) > 0:
-            retry = self._holds.next_expiry()
+            retry = min(self._holds.next_expiry(), self._again_at - self._monotonic())
             if await self._wake.wait(min(left, retry, _WATCH_SECONDS)) or retry <= _WATCH_SECONDS:
                 return
             if (self._inventory.in_flight or not self._reconciler.ready) and await self._reconcile():
@@ -162,12 +171,13 @@ class Cycles:
         disguises = Disguises(machines)
         self._holds.shape_view(disguises)
         machines.disguise(disguises)
-        now = self._clock()
+        computed_at, now = self._clock(), self._monotonic()
         with machines.lent() as fleet:
             decisions = await asyncio.to_thread(self._engine.cycle, fleet, now, laps)
-        self._dispatch(decisions.actions)
+        self._again_at = decisions.again_at
+        waiting = self._dispatch(decisions.actions)
         laps("execute")
-        self.latest = CycleReport(self._cycle, now, decisions)
+        self.latest = CycleReport(self._cycle, computed_at, decisions, waiting)
         self._publish(decisions)
         laps.end()
         if self._options.phase_attribution_log and self._cycle % _ATTRIBUTED_CYCLES == 0:
@@ -194,11 +204,15 @@ class Cycles:
         self._metrics.seeded_waiting.set(len(self._inventory.seeded_waiting))
         return changes
 
-    def _dispatch(self, actions: Iterable[Action]) -> None:
+    def _dispatch(self, actions: Iterable[Action]) -> Mapping[str, int]:
+        """Hand the actions over; by cluster, how many Reclaims wait for a session."""
         actions = list(actions)
         if self._options.actuation_paused or self._options.dry_run:
             self._shelve(actions)
-            return
+            return {}
+        waiting = Counter(action.cluster for action in actions if self._executor.waits(action))
+        if waiting:
+            actions = [action for action in actions if not self._executor.waits(action)]
         limit = self._options.max_actions_per_cycle
         if limit and len(actions) > limit:
             self._metrics.actions_deferred.inc(len(actions) - limit)
@@ -211,6 +225,7 @@ class Cycles:
                     self._metrics.actions_deduped.inc()
                 case Disposal.DROPPED:
                     self._metrics.actions_dropped.inc()
+        return waiting
 
     def _shelve(self, actions: Iterable[Action]) -> None:
         """The kill switch and the shadow mode: say what would have been done. The kill switch wins."""
@@ -225,7 +240,12 @@ class Cycles:
     def _publish(self, decisions: Decisions) -> None:
         for hint in decisions.hints:
             self._sessions.send_hint(hint)
-        self._metrics.reclaims_capped.inc(decisions.reclaims_capped)
+        capped = sum(decisions.reclaims_capped.values())
+        self._metrics.reclaims_capped.inc(capped)
+        self._metrics.releases_capped.inc(decisions.releases_capped)
+        self._metrics.waiting.labels(Rail.RECLAIM_RATE).set(capped)
+        self._metrics.waiting.labels(Rail.RELEASE_RATE).set(decisions.releases_capped)
+        self._metrics.waiting.labels(Rail.SESSION).set(sum(self.latest.without_session.values()))
         self._metrics.publish_shortfalls(decisions.shortfalls)
         self._metrics.publish_demand(self._needs.rows_per_bucket)
         self._metrics.publish_inventory(self._inventory.counts)

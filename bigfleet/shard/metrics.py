@@ -31,6 +31,14 @@ class ReportOutcome(StrEnum):
     FAILED = "failed"  # no leader answered
 
 
+class Rail(StrEnum):
+    """What keeps a machine that is not needed where it is (docs/reference/engine.md#rails)."""
+
+    RECLAIM_RATE = "reclaim_rate"
+    RELEASE_RATE = "release_rate"
+    SESSION = "session"  # of its cluster's operator, who has to empty it
+
+
 class ActionOutcome(StrEnum):
     """How an action ended (docs/reference/engine.md#execution)."""
 
@@ -91,7 +99,11 @@ class ShardMetrics:
         self.execute_inflight = gauge("execute_inflight", "Provider calls running.")
         self.actuation_paused = gauge("actuation_paused", "1 while the kill switch is on.")
         self.engine_compiled = gauge("engine_compiled", "1 if the engine runs compiled kernels, 0 if plain Python.")
-        self.reclaims_capped = counter("reclaims_capped_total", "Reclaims deferred by the blast cap.")
+        self.reclaims_capped = counter("reclaims_capped_total", "Reclaims put off by the cap, counted in each cycle.")
+        self.releases_capped = counter("releases_capped_total", "Deletes put off by the cap, counted in each cycle.")
+        self.waiting = gauge(
+            "rail_waiting_machines", "Machines that the last cycle would let go, and what they wait for.", ["rail"]
+        )
         self.idle_releases = counter("idle_releases_total", "Machines given back after their idle hold.")
         self.inventory_machines = gauge(
             "inventory_machines", "Machines.", ["state", "capacity_type", "interruption_penalty_bucket"]
@@ -148,6 +160,8 @@ class ShardMetrics:
             self.malformed.labels(method)
         for payload in ("bootstrap_request", "reclaim_instruction"):
             self.reissued.labels(payload)
+        for rail in Rail:
+            self.waiting.labels(rail)
         for report in ReportOutcome:
             self.reports.labels(report)
         for event in ("installed", "removed", "replaced"):

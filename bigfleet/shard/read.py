@@ -28,8 +28,13 @@ class ShardRead(shardread_pb2_grpc.ShardReadServicer):
         report = self._latest()
         decisions = report.decisions
         views = decisions.views_of(request.cluster_id) if request.cluster_id else decisions.views
+        cluster = request.cluster_id
         header = shardread_pb2.InspectNeedsHeader(
-            cycle=report.cycle, computed_at_unix_nanos=int(report.computed_at * 1e9), total_needs=len(views)
+            cycle=report.cycle,
+            computed_at_unix_nanos=int(report.computed_at * 1e9),
+            total_needs=len(views),
+            reclaims_waiting_for_rate=decisions.reclaims_capped.get(cluster, 0),
+            reclaims_waiting_for_session=report.without_session.get(cluster, 0),
         )
         yield shardread_pb2.InspectNeedsResponse(header=header)
         for view in islice(views, request.limit or None):

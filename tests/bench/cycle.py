@@ -112,6 +112,7 @@ class Running:
         self._cycles = Cycles(
             options, Engine(), world.inventory, world.needs, world.reconciler, world.executor, world.holds,
             self._sessions, world.metrics, AuditLog(None), wake, lambda: world.now,
+            lambda: world.now,
         )  # fmt: skip
 
     async def settle(self) -> None:

@@ -38,14 +38,18 @@ class InspectNeedsResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[InspectNeedsHeader, _Mapping]] = ..., need: _Optional[_Union[NeedView, _Mapping]] = ...) -> None: ...
 
 class InspectNeedsHeader(_message.Message):
-    __slots__ = ("cycle", "computed_at_unix_nanos", "total_needs")
+    __slots__ = ("cycle", "computed_at_unix_nanos", "total_needs", "reclaims_waiting_for_rate", "reclaims_waiting_for_session")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     COMPUTED_AT_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_NEEDS_FIELD_NUMBER: _ClassVar[int]
+    RECLAIMS_WAITING_FOR_RATE_FIELD_NUMBER: _ClassVar[int]
+    RECLAIMS_WAITING_FOR_SESSION_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     computed_at_unix_nanos: int
     total_needs: int
-    def __init__(self, cycle: _Optional[int] = ..., computed_at_unix_nanos: _Optional[int] = ..., total_needs: _Optional[int] = ...) -> None: ...
+    reclaims_waiting_for_rate: int
+    reclaims_waiting_for_session: int
+    def __init__(self, cycle: _Optional[int] = ..., computed_at_unix_nanos: _Optional[int] = ..., total_needs: _Optional[int] = ..., reclaims_waiting_for_rate: _Optional[int] = ..., reclaims_waiting_for_session: _Optional[int] = ...) -> None: ...
 
 class NeedView(_message.Message):
     __slots__ = ("need", "cluster_id", "arrival_unix_nanos", "profile_fingerprint", "satisfied", "residual_deficit", "claimed_machine_count", "bootstrap_count", "provision_count", "same_domain", "same_satisfiable", "acquisition_parked", "parked_age_cycles", "age_cycles_unmet", "unmet_reason")

@@ -3,6 +3,7 @@
 See docs/reference/engine.md#inventory.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -46,7 +47,8 @@ class Rejected(BigFleetError):
 class Inventory:
     """The shard's machines. The shard's own moves keep to the legal edges; the provider's word is taken as it is."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives idle stamps: the engine compares them with its own time, and nobody can set it forward."""
         self.machines = Machines(Fleet())
         self.counts: Counter[Kind] = Counter()
         self.instance_types: Counter[str] = Counter()
@@ -56,6 +58,8 @@ class Inventory:
         self.seeded_waiting: set[str] = set()
         # Machines whose provider record must be read again, because an answer was skipped or never came.
         self.doubtful: set[str] = set()
+        # Machines that the provider cannot delete: their hold never ends, or they would take the place of others.
+        self.undeletable: set[str] = set()
         self.observer: Observer = lambda _before, _after: None
         self._clock = clock
 
@@ -111,6 +115,7 @@ class Inventory:
             self._count(machine, -1)
             self.seeded_waiting.discard(machine_id)
             self.doubtful.discard(machine_id)
+            self.undeletable.discard(machine_id)
         return machine
 
     def _put(self, known: Machine | None, machine: Machine, idle_since: float | None = None) -> None:
@@ -120,6 +125,8 @@ class Inventory:
         if machine.state is MachineState.IDLE and idle_since is None:
             stamp = self.machines.idle_since(machine.id) if known else None
             idle_since = self._clock() if stamp is None else stamp
+        if machine.state is MachineState.IDLE and machine.id in self.undeletable:
+            idle_since = math.inf
         self.machines.put(machine, idle_since)
         if machine.state is not MachineState.CONFIGURING:
             self.seeded_waiting.discard(machine.id)

@@ -39,6 +39,10 @@ _SHUTDOWN_SECONDS = 30
 _QUEUE_LIMIT = 10_000
 
 
+# What is asked of a cluster's operator.
+_WORD = dict.fromkeys(ActionKind, "report of the drain") | {ActionKind.BOOTSTRAP: "bootstrap blob"}
+
+
 class Operators(Protocol):
     """What an action needs of the clusters' operators."""
 
@@ -54,6 +58,7 @@ class Disposal(Enum):
     DEDUPED = auto()
     DROPPED = auto()
     REFUSED = auto()
+    WAITING = auto()
 
 
 @dataclass
@@ -105,7 +110,6 @@ class Executor:
         self._attempts: dict[str, _Attempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._queued = 0
-        self._undeletable: set[str] = set()
         # Machines whose call ended since this was last cleared: an older List answer about them is stale.
         self.called: set[str] = set()
 
@@ -118,8 +122,10 @@ class Executor:
         machine = self._inventory.machines.get(machine_id)
         if machine is None or machine.state is not start or machine_id in self._attempts:
             return Disposal.DEDUPED
-        if self._holds.held(machine_id) or (kind is ActionKind.DELETE and machine_id in self._undeletable):
+        if self._holds.held(machine_id) or (kind is ActionKind.DELETE and machine_id in self._inventory.undeletable):
             return Disposal.DEDUPED
+        if self.waits(action):
+            return Disposal.WAITING
         if len(self._tasks) >= _QUEUE_LIMIT:
             return Disposal.DROPPED
         refusal = self._refusal(action)
@@ -143,6 +149,10 @@ class Executor:
         if action.kind is ActionKind.BOOTSTRAP and not self._operators.connected(action.cluster):
             return ActionOutcome.NO_SESSION
         return None
+
+    def waits(self, action: Action) -> bool:
+        """Whether it is not to begin yet: a voluntary drain needs the word of the cluster's operator (ADR-36)."""
+        return action.kind is ActionKind.RECLAIM and not self._operators.connected(action.cluster)
 
     def busy(self, machine_id: str) -> bool:
         """Whether our own call for this machine is on its way, so that what a List says of it is no news."""
@@ -185,7 +195,8 @@ class Executor:
         except NoSession:
             self._release(attempt, ActionOutcome.NO_SESSION, "the operator left and did not come back")
         except TimeoutError:
-            self._release(attempt, ActionOutcome.CTX_CANCELED, "the operator sent no bootstrap blob in time")
+            reason = f"the operator sent no {_WORD[attempt.action.kind]} in time"
+            self._release(attempt, ActionOutcome.CTX_CANCELED, reason)
         except BlobRefused as error:
             self._release(attempt, ActionOutcome.BLOB_ERROR, str(error))
         except ProviderError as error:
@@ -224,7 +235,11 @@ class Executor:
         return blob
 
     async def _empty_node(self, attempt: _Attempt) -> int:
-        """Let the operator evict the pods, up to the grace; the seconds that are left for the provider."""
+        """Let the operator evict the pods, up to the grace; the seconds that are left for the provider.
+
+        Without the operator's word a Preempt goes on, because somebody waits for the machine. A Reclaim does not: it
+        raises NoSession or TimeoutError.
+        """
         action = attempt.action
         self._notices.tell(attempt.in_flight)
         began = self._monotonic()
@@ -237,10 +252,12 @@ class Executor:
                 )
             if error:
                 log.warning("drain incomplete", machine=action.machine_id, cluster=action.cluster, error=error)
-        except NoSession:
-            log.warning("drain without operator", machine=action.machine_id, cluster=action.cluster)
-        except TimeoutError:
-            log.warning("drain outlasted its grace", machine=action.machine_id, cluster=action.cluster)
+        except (NoSession, TimeoutError) as silence:
+            if action.kind is ActionKind.RECLAIM:
+                raise
+            outlasted = isinstance(silence, TimeoutError)
+            text = "drain outlasted its grace" if outlasted else "drain without operator"
+            log.warning(text, machine=action.machine_id, cluster=action.cluster)
         attempt.emptying = False
         left = int(action.grace_seconds - (self._monotonic() - began))
         return max(left, min(action.grace_seconds, _SHUTDOWN_SECONDS))
@@ -288,7 +305,7 @@ class Executor:
             self._holds.bar(action.kind, action.machine_id)
             self._finish(attempt, ActionOutcome.FENCED)
         elif error.terminal and action.kind is ActionKind.DELETE:
-            self._undeletable.add(action.machine_id)
+            self._inventory.undeletable.add(action.machine_id)
             self._restore(attempt)
             self._finish(attempt, ActionOutcome.PROVIDER_ERROR)
         else:

@@ -87,6 +87,7 @@ class Sessions:
         hint_interval_seconds: float,
         reconnect_seconds: float,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._intake = Intake(needs, metrics, clock)
@@ -94,7 +95,7 @@ class Sessions:
         self._term = term
         self._wake = wake
         self._hint_interval_seconds = hint_interval_seconds
-        self._clock = clock
+        self._monotonic = monotonic
         self._sessions: dict[str, _Session] = {}
         self._questions = Questions(reconnect_seconds)
         # Frames about machines that left while their cluster had no session.
@@ -135,7 +136,7 @@ class Sessions:
         session = self._sessions.get(hint.cluster)
         if not session:
             return
-        now = self._clock()
+        now = self._monotonic()
         told = self._hints.setdefault(hint.cluster, {})
         last = told.get(hint.profile.fingerprint)
         if last and (last[0] == hint or now - last[1] < self._hint_interval_seconds):

@@ -60,9 +60,9 @@ UNREACHED: list[Entry] = [
         "idle machines are stamped by another clock",
         "shard",
         Mistake(
-            "shard/inventory/inventory.py",
-            "clock: Callable[[], float] = time.time",
-            "clock: Callable[[], float] = time.monotonic",
+            "shard/cycle.py",
+            "monotonic: Callable[[], float] = time.monotonic",
+            "monotonic: Callable[[], float] = time.time",
         ),
         gates="idleReturnedEarly",
         needs="shed",
@@ -73,9 +73,9 @@ UNREACHED: list[Entry] = [
         "shard",
         Mistake(
             "shard/cycle.py",
-            "        self.latest = CycleReport(self._cycle, now, decisions)\n",
+            "        self.latest = CycleReport(self._cycle, computed_at, decisions, waiting)\n",
             """\
-        self.latest = CycleReport(self._cycle, now, decisions)
+        self.latest = CycleReport(self._cycle, computed_at, decisions, waiting)
         vars(self).setdefault("_history", []).append((self.latest, [*machines.values()]))
 """,
         ),

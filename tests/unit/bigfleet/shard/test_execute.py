@@ -1,5 +1,7 @@
 """Execution: an outcome is counted once, when the provider has spoken, and nothing but its word moves a machine on."""
 
+import asyncio
+import math
 from pathlib import Path
 
 import grpc
@@ -326,13 +328,38 @@ class TestDrain:
         await world.settle()
         assert world.operators.emptied == ["node-m"]
 
-    async def test_goes_on_without_an_operator(self, world: World) -> None:
+    async def test_for_a_more_important_need_goes_on_without_an_operator(self, world: World) -> None:
         await world.with_machine(S.CONFIGURED, "c")
         world.operators.connected_clusters.clear()
-        world.submit(ActionKind.RECLAIM, grace_seconds=600)
+        world.submit(ActionKind.PREEMPT, grace_seconds=600)
         await world.settle()
         assert world.provider.calls == [("drain", "m")]
         assert world.provider.graces == [600]
+
+    async def test_that_nobody_needs_waits_for_the_operators_session(self, world: World) -> None:
+        await world.with_machine(S.CONFIGURED, "c")
+        world.operators.connected_clusters.clear()
+        assert world.submit(ActionKind.RECLAIM, grace_seconds=600) is Disposal.WAITING
+        await world.settle()
+        assert (world.state(), world.provider.calls) == (S.CONFIGURED, [])
+        world.operators.connected_clusters.add("c")
+        world.operators.drained.set()
+        assert world.submit(ActionKind.RECLAIM, grace_seconds=600) is Disposal.STARTED
+        await world.settle()
+        assert world.provider.calls == [("drain", "m")]
+
+    @pytest.mark.parametrize(
+        ("kind", "calls", "state"),
+        [(ActionKind.RECLAIM, [], S.CONFIGURED), (ActionKind.PREEMPT, [("drain", "m")], S.DRAINING)],
+    )
+    async def test_without_a_word_of_the_operator_is_taken_back_unless_somebody_needs_the_machine(
+        self, world: World, kind: ActionKind, calls: list[tuple[str, str]], state: S
+    ) -> None:
+        await world.with_machine(S.CONFIGURED, "c")
+        world.submit(kind, grace_seconds=0)
+        await world.settle()
+        await asyncio.sleep(0.01)
+        assert (world.provider.calls, world.state()) == (calls, state)
 
     async def test_leaves_the_machine_time_to_shut_down_when_the_grace_is_used_up(self, world: World) -> None:
         await world.with_machine(S.CONFIGURED, "c")
@@ -392,4 +419,5 @@ class TestDelete:
         assert world.state() is S.IDLE
         world.now += 1e6
         assert world.submit(ActionKind.DELETE) is Disposal.DEDUPED
+        assert world.inventory.machines.idle_since("m") == math.inf, "or it would take another's turn at the cap"
         assert world.submit(ActionKind.BOOTSTRAP) is Disposal.STARTED
