@@ -4,7 +4,7 @@ docs/reference/engine.md#from-pod-to-need has the rules.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ import msgspec
 
 from bigfleet.api.v1alpha1 import capacity_pb2
 from bigfleet.core import penalty
+from bigfleet.core.labels import selector_problem
 from bigfleet.core.quantity import QuantityError, parse_milli
 from bigfleet.core.requirements import (
     OPERATOR_NAMES,
@@ -64,15 +65,15 @@ def contribution_in(spec_json: bytes) -> Contribution:
     group = ""
     colocation = spec.get("coLocation")
     if colocation and colocation.get("topologyKey"):
+        _check_selector("coLocation", colocation["topologyKey"], key_field="topologyKey")
         requirements.append(Requirement(colocation["topologyKey"], RequirementOperator.SAME))
         group = group_of(colocation["topologyKey"], colocation.get("labelSelector"))
+    spread = [term for term in spec.get("topologySpread") or [] if term["whenUnsatisfiable"] == "DoNotSchedule"]
+    for index, term in enumerate(spread):
+        _check_selector(f"topologySpread[{index}]", term["topologyKey"], key_field="topologyKey")
     profile = NeedProfile.canonical(
         requirements,
-        [
-            Spread(term["topologyKey"], term["maxSkew"], WhenUnsatisfiable.DO_NOT_SCHEDULE)
-            for term in spec.get("topologySpread") or []
-            if term["whenUnsatisfiable"] == "DoNotSchedule"
-        ],
+        [Spread(term["topologyKey"], term["maxSkew"], WhenUnsatisfiable.DO_NOT_SCHEDULE) for term in spread],
         spec["priority"],
         _bucket(spec, "interruptionPenalty"),
         _bucket(spec, "reclamationPenalty"),
@@ -100,7 +101,15 @@ def _requirement(index: int, item: Mapping[str, Any]) -> Requirement:
     operator = OPERATOR_NAMES.get(item["operator"])
     if operator is None:
         raise UnsupportedRequest(f"requirements[{index}] ({item['key']}): operator {item['operator']!r} is unsupported")
+    _check_selector(f"requirements[{index}]", item["key"], item.get("values") or ())
     return Requirement(item["key"], operator, tuple(item.get("values") or ()))
+
+
+def _check_selector(field: str, key: str, values: Sequence[str] = (), key_field: str = "key") -> None:
+    """The shard refuses a whole roll-up for one key or value that is no label's."""
+    problem = selector_problem(key, values, key_field)
+    if problem:
+        raise UnsupportedRequest(f"{field}.{problem}")
 
 
 def _bucket(spec: Mapping[str, Any], name: str) -> int:

@@ -6,6 +6,7 @@ docs/reference/engine.md#pod-controller says where each field comes from.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bigfleet.core.labels import selector_problem
 from bigfleet.core.requirements import INSTANCE_TYPE_KEY, OPERATOR_NAMES
 from bigfleet.core.vectors import format_vector
 from bigfleet.kube import Object
@@ -92,12 +93,19 @@ def _requirements(spec: PodSpec, problems: list[str]) -> list[Object]:
     term = terms[0] if terms else {}
     if term.get("matchFields"):
         problems.append("matchFields of a nodeSelectorTerm cannot be asked for")
-    requirements = [
-        {"key": key, "operator": "In", "values": [value]} for key, value in sorted(spec.node_selector.items())
-    ]
+    requirements: list[Object] = []
+    for key, value in sorted(spec.node_selector.items()):
+        if problem := selector_problem(key, [value]):
+            problems.append(f"nodeSelector {key} cannot be asked for: {problem}")
+        else:
+            requirements.append({"key": key, "operator": "In", "values": [value]})
     for expression in term.get("matchExpressions") or []:
         if expression["operator"] not in OPERATOR_NAMES:
             problems.append(f"operator {expression['operator']} on {expression['key']} cannot be asked for")
+            continue
+        # The apiserver lets older Pods keep such values. kube-scheduler matches them with no node at all.
+        if problem := selector_problem(expression["key"], expression.get("values") or []):
+            problems.append(f"operator {expression['operator']} on {expression['key']} cannot be asked for: {problem}")
             continue
         requirement: Object = {"key": expression["key"], "operator": expression["operator"]}
         if expression.get("values"):

@@ -137,11 +137,10 @@ def _check_sizes(requirements: list[Requirement], spread: list[Spread]) -> None:
     limits.check_count("requirements", len(requirements), limits.MAX_REQUIREMENTS)
     limits.check_count("values", sum(len(one.values) for one in requirements), limits.MAX_VALUES)
     limits.check_count("spread terms", len(spread), limits.MAX_SPREAD)
-    for one in requirements:
-        limits.check_key("a requirement's key", one.key)
-        limits.check_values(one.values)
-    for term in spread:
-        limits.check_key("a spread's topology_key", term.topology_key)
+    for index, one in enumerate(requirements):
+        limits.check_selector(f"requirements[{index}]", one.key, one.values)
+    for index, term in enumerate(spread):
+        limits.check_selector(f"spread[{index}]", term.topology_key, key_field="topology_key")
         if term.max_skew < 1:
             raise ValueError(f"max_skew {term.max_skew} is below 1")
 
@@ -168,7 +167,7 @@ def _amounts(field: str, quantities: Mapping[str, str]) -> Vector:
 def _asked(quantities: tuple[tuple[str, str], ...]) -> tuple[Vector, str | None]:
     """A vector, and the first dimension of which it has less than nothing. Rows that ask for the same share it."""
     for name, _ in quantities:
-        limits.check_key("a resource", name)
+        limits.check_resource(name)
     vector = parse_vector(dict(quantities))
     return vector, next((name for name, milli in vector.items() if milli < 0), None)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from bigfleet.core.labels import selector_problem
+
 # Far above what clusters send; a shard is planned for 50,000 rows of all its clusters (docs/reference/engine.md#sizes).
 MAX_ROWS = 100_000
 MAX_REQUIREMENTS = 64
@@ -17,8 +19,7 @@ MAX_CLUSTER_ID = 253
 MAX_BLOB_BYTES = 4 * 1024 * 1024
 
 # They separate the parts of a fingerprint: two profiles must never share one.
-_IN_NO_KEY = frozenset(":,;|\0")
-_IN_NO_VALUE = frozenset(",;|\0")
+_IN_NO_NAME = frozenset(":,;|\0")
 
 
 def check_count(what: str, count: int, most: int) -> None:
@@ -26,23 +27,23 @@ def check_count(what: str, count: int, most: int) -> None:
         raise ValueError(f"{count} {what}, at most {most} are allowed")
 
 
-def check_key(what: str, key: str) -> None:
-    """A requirement's, a spread's or a resource's name."""
-    if not key:
-        raise ValueError(f"{what} is empty")
-    _check_text(what, key, _IN_NO_KEY)
+def check_resource(name: str) -> None:
+    if not name:
+        raise ValueError("a resource is empty")
+    if len(name) > MAX_NAME:
+        raise ValueError(f"a resource has {len(name)} characters, at most {MAX_NAME} are allowed")
+    if not _IN_NO_NAME.isdisjoint(name):
+        raise ValueError(f"a resource {name[:40]!r} contains one of {' '.join(sorted(_IN_NO_NAME - {chr(0)}))} or NUL")
 
 
-def check_values(values: Iterable[str]) -> None:
-    for value in values:
-        _check_text("a value", value, _IN_NO_VALUE)
+def check_selector(field: str, key: str, values: Iterable[str] = (), key_field: str = "key") -> None:
+    """What is asked of nodes' labels reaches the bootstrap template, so it is written as labels are (ADR-36).
 
-
-def _check_text(what: str, text: str, forbidden: frozenset[str]) -> None:
-    if len(text) > MAX_NAME:
-        raise ValueError(f"{what} has {len(text)} characters, at most {MAX_NAME} are allowed")
-    if not forbidden.isdisjoint(text):
-        raise ValueError(f"{what} {text[:40]!r} contains one of {' '.join(sorted(forbidden - {chr(0)}))} or NUL")
+    `field` is what has the key and the values.
+    """
+    problem = selector_problem(key, values, key_field)
+    if problem:
+        raise ValueError(f"{field}.{problem}")
 
 
 def cluster_id_problem(cluster: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -107,6 +108,43 @@ async def test_our_crds_keep_status_apart_and_refuse_unknown_phases(kube: KubeCl
     assert patched["status"] == {"phase": "Ready"}
     with pytest.raises(KubeError, match="Unsupported value"):
         await kube.patch(UPCOMING_NODES, "un-one", {"status": {"phase": "Sleepy"}}, subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ({"requirements": [{"key": "example.com/rack", "operator": "In", "values": ["r-1", ""]}]}, ""),
+        ({"coLocation": {"topologyKey": "topology.bigfleet/rack"}}, ""),
+        ({"requirements": [{"key": "a b", "operator": "Exists"}]}, r"spec\.requirements\[0\]\.key"),
+        ({"requirements": [{"key": "Upper/rack", "operator": "Exists"}]}, r"spec\.requirements\[0\]\.key"),
+        ({"requirements": [{"key": "x" * 64, "operator": "Exists"}]}, r"spec\.requirements\[0\]\.key"),
+        (
+            {"requirements": [{"key": "a", "operator": "In", "values": ["r1", "$(x)"]}]},
+            r"spec\.requirements\[0\]\.values\[1\]",
+        ),
+        ({"requirements": [{"key": "a", "operator": "In", "values": ["x" * 64]}]}, r"\.values\[0\]: Too long"),
+        ({"coLocation": {"topologyKey": "a\nb"}}, r"spec\.coLocation\.topologyKey"),
+        (
+            {"topologySpread": [{"topologyKey": "a/b/c", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+            r"spec\.topologySpread\[0\]\.topologyKey",
+        ),
+    ],
+)
+async def test_a_request_asks_for_labels_only_as_labels_are_written(
+    kube: KubeClient, fields: dict[str, Any], refusal: str
+) -> None:
+    body = {
+        "apiVersion": CAPACITY_REQUESTS.api_version,
+        "kind": "CapacityRequest",
+        "metadata": {"generateName": "labelled-"},
+        "spec": {"priority": 0, "resources": {"cpu": 1}} | fields,
+    }
+    if not refusal:
+        await kube.create(CAPACITY_REQUESTS, body, NAMESPACE)
+        return
+    with pytest.raises(KubeError, match=refusal) as refused:
+        await kube.create(CAPACITY_REQUESTS, body, NAMESPACE)
+    assert refused.value.status == 422
 
 
 async def test_requests_are_selected_by_phase(kube: KubeClient) -> None:

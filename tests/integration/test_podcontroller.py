@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bigfleet.kube import KubeClient, Object
+from bigfleet.kube import KubeClient, KubeError, Object
 from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, PODS
 from bigfleet.podcontroller import PodControllerOptions, serve
 from tests.integration.admission import refusals, refusing
@@ -235,3 +235,40 @@ async def test_an_annotation_that_becomes_nonsense_is_told_too(apiserver: ApiSer
 
         await eventually(told)
         assert "interruptionPenalty" not in (await requests(kube))["web"]["spec"]
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def bound_to(*expressions: tuple[str, str, list[str]]) -> Object:
+    terms = [{"matchExpressions": [{"key": key, "operator": op, "values": values} for key, op, values in expressions]}]
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+async def test_a_pods_node_affinity_is_asked_for_as_far_as_labels_can_be(
+    apiserver: ApiServer, kube: KubeClient
+) -> None:
+    asked = bound_to(("tier", "In", [""]), ("disk", "DoesNotExist", []), ("cpus", "Gt", ["4"]), ("cpus", "Lt", ["64"]))
+    await kube.create(PODS, pod("picky", affinity=asked), NAMESPACE)
+    async with controller(apiserver):
+        request = (await until_requests_are(kube, "picky"))["picky"]
+        assert request["spec"]["requirements"] == [
+            {"key": "disk", "operator": "DoesNotExist"},
+            {"key": "tier", "operator": "In", "values": [""]},
+        ]
+
+        async def told() -> str:
+            events, _ = await kube.list(EVENTS, NAMESPACE)
+            (message,) = [one["message"] for one in events if one["involvedObject"]["name"] == "picky"]
+            return str(message)
+
+        assert await eventually(told) == (
+            "operator Gt on cpus cannot be asked for; operator Lt on cpus cannot be asked for"
+        )
+
+
+async def test_a_value_that_no_label_can_have_is_refused_before_it_comes_to_us(kube: KubeClient) -> None:
+    """By this Kubernetes; older ones let such a Pod in, and the pod-controller leaves the requirement out."""
+    with pytest.raises(KubeError, match="values") as refused:
+        await kube.create(PODS, pod("wrong", affinity=bound_to(("tier", "In", ["a b"]))), NAMESPACE)
+    assert refused.value.status == 422

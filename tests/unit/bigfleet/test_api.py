@@ -104,7 +104,8 @@ SnapshotSaveChunk: meta_json=1 data=2
 
 InspectNeedsRequest: cluster_id=1 limit=2
 InspectNeedsResponse: header=1 need=2
-InspectNeedsHeader: cycle=1 computed_at_unix_nanos=2 total_needs=3
+InspectNeedsHeader: cycle=1 computed_at_unix_nanos=2 total_needs=3 reclaims_waiting_for_rate=100
+  reclaims_waiting_for_session=101
 NeedView: need=1 cluster_id=2 arrival_unix_nanos=3 profile_fingerprint=4 satisfied=5 residual_deficit=6
   claimed_machine_count=7 bootstrap_count=8 provision_count=9 same_domain=10 same_satisfiable=11 acquisition_parked=12
   parked_age_cycles=13 age_cycles_unmet=14 unmet_reason=15

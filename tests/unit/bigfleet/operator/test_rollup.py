@@ -170,6 +170,16 @@ def test_penalties_fall_into_buckets(penalty_text: str | int | None, bucket: int
     [
         ({"requirements": [{"key": "cpus", "operator": "Gt", "values": ["4"]}]}, r"requirements\[0\] \(cpus\).*'Gt'"),
         ({"requirements": [{"key": "rack", "operator": "Same"}]}, "'Same' is unsupported"),
+        ({"requirements": [{"key": "a b", "operator": "Exists"}]}, r"requirements\[0\]\.key: 'a b' is no name"),
+        (
+            {"requirements": [{"key": "a", "operator": "In", "values": ["ok", "$(x)"]}]},
+            r"requirements\[0\]\.values\[1\]: '\$\(x\)' is no name",
+        ),
+        ({"coLocation": {"topologyKey": "-rack"}}, r"coLocation\.topologyKey: '-rack' is no name"),
+        (
+            {"topologySpread": [{"topologyKey": "UP/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+            r"topologySpread\[0\]\.topologyKey: 'UP' is no DNS subdomain",
+        ),
         ({"resources": {"cpu": "lots"}}, r"resources\[cpu\].*'lots'"),
         ({"resources": {"cpu": "-1"}}, r"resources\[cpu\] is negative"),
         ({"interruptionPenalty": "dear"}, "interruptionPenalty.*'dear'"),

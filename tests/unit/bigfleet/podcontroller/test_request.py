@@ -89,16 +89,40 @@ def test_required_pod_affinity_becomes_co_location() -> None:
     [
         (node_affinity(expressions(("a", "Exists", [])), expressions(("b", "Exists", []))), "first of several node"),
         (node_affinity(expressions(("cpus", "Gt", ["4"]))), "operator Gt on cpus"),
+        (node_affinity(expressions(("disk", "In", ["ssd", "a b"]))), "on disk cannot be asked for: values[1]: 'a b'"),
+        (node_affinity(expressions(("disk", "NotIn", ["x" * 64]))), "on disk cannot be asked for: values[0]"),
         (node_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}), "matchFields"),
         ({"podAffinity": {REQUIRED: [{"topologyKey": "a"}, {"topologyKey": "b"}]}}, "first of several required podAff"),
         ({"podAntiAffinity": {REQUIRED: [{"topologyKey": "a"}]}}, "podAntiAffinity"),
         ({"podAffinity": {REQUIRED: [{"topologyKey": "a", "namespaces": ["x"]}]}}, "other namespaces"),
         ({"podAffinity": {REQUIRED: [{"topologyKey": "a", "namespaceSelector": {}}]}}, "other namespaces"),
     ],
-    ids=["second term", "Gt", "fields", "second gang", "anti-affinity", "namespaces", "any namespace"],
+    ids=[
+        "second term",
+        "Gt",
+        "bad value",
+        "long value",
+        "fields",
+        "second gang",
+        "anti-affinity",
+        "namespaces",
+        "any namespace",
+    ],
 )
 def test_an_affinity_that_cannot_be_asked_for_is_named(affinity: dict[str, Any], complaint: str) -> None:
     named_and_the_rest_is_asked_for(pod(affinity=affinity), complaint)
+
+
+def test_an_empty_value_and_an_absent_label_can_be_asked_for() -> None:
+    affinity = node_affinity(expressions(("tier", "In", [""]), ("disk", "DoesNotExist", [])))
+    translation = translated(pod(affinity=affinity, nodeSelector={"pool": ""}))
+    assert translation.problems == ()
+    assert contribution_of(translation.spec).profile.requirements
+    assert translation.spec["requirements"] == [
+        {"key": "disk", "operator": "DoesNotExist"},
+        {"key": "pool", "operator": "In", "values": [""]},
+        {"key": "tier", "operator": "In", "values": [""]},
+    ]
 
 
 @pytest.mark.parametrize(

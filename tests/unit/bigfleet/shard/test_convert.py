@@ -88,6 +88,45 @@ class TestDemand:
         with pytest.raises(BadRollup, match="operator"):
             read(bad)
 
+    @pytest.mark.parametrize(
+        ("key", "values", "field"),
+        [
+            ("", [], r"key: '' is"),
+            ("a b", [], r"key: 'a b' is"),
+            ("-rack", [], r"key: '-rack' is"),
+            ("Upper.io/rack", [], r"key: 'Upper\.io' is"),
+            ("rack", ["r1", "$(reboot)"], r"values\[1\]: '\$\(reboot\)' is"),
+            ("rack", ["r1\n"], r"values\[0\]: 'r1\\n' is"),
+            ("rack", ["é"], r"values\[0\]: 'é' is"),
+            ("rack", ["x" * 64], r"values\[0\]: 'x+' is"),
+        ],
+    )
+    def test_what_is_no_labels_key_or_value_refuses_the_whole_roll_up_and_is_named(
+        self, key: str, values: list[str], field: str
+    ) -> None:
+        required = [
+            capacity_pb2.NodeSelectorRequirement(key="zone", operator=capacity_pb2.NodeSelectorRequirement.EXISTS),
+            capacity_pb2.NodeSelectorRequirement(
+                key=key, operator=capacity_pb2.NodeSelectorRequirement.IN, values=values
+            ),
+        ]
+        with pytest.raises(BadRollup, match=rf"needs\[1\]: requirements\[1\]\.{field} no "):
+            read(wire_need(), wire_need(requirements=required))
+
+    def test_a_spread_over_what_is_no_labels_key_is_named(self) -> None:
+        spread = capacity_pb2.TopologySpread(
+            topology_key="a b", max_skew=1, when_unsatisfiable=capacity_pb2.TopologySpread.DO_NOT_SCHEDULE
+        )
+        with pytest.raises(BadRollup, match=r"needs\[0\]: spread\[0\]\.topology_key: 'a b' is no name"):
+            read(wire_need(spread=[spread]))
+
+    def test_a_label_may_be_asked_to_be_empty(self) -> None:
+        required = capacity_pb2.NodeSelectorRequirement(
+            key="example.com/tier_1", operator=capacity_pb2.NodeSelectorRequirement.IN, values=["", "gold.2-x"]
+        )
+        (need,) = read(wire_need(requirements=[required]))
+        assert need.profile.requirements[0].values == ("", "gold.2-x")
+
     @pytest.mark.parametrize("field", ["interruption_penalty_bucket", "reclamation_penalty_bucket"])
     @pytest.mark.parametrize("bucket", [-1, 28])
     def test_a_bad_bucket_refuses_the_whole_roll_up(self, field: str, bucket: int) -> None:

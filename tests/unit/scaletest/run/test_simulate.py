@@ -109,7 +109,7 @@ def test_a_shed_of_demand_is_reclaimed() -> None:
 @pytest.mark.parametrize(("archetype", "extra", "machines"), [("web", 12, 6), ("trainer", 1, 3)])
 def test_a_burst_is_bought_for_and_given_back(archetype: str, extra: int, machines: int) -> None:
     burst = Burst(at_seconds=5, archetype=archetype, extra_target=extra, duration_seconds=60)
-    quiet = changed(smoke_plan(120), "load_profile", churn_per_minute=0.0, bursts=(burst,))
+    quiet = changed(smoke_plan(180), "load_profile", churn_per_minute=0.0, bursts=(burst,))
     prediction = simulate(changed(quiet, "shard", failure_rate_per_sec=0.0))
     assert prediction.soak.bootstraps >= 2 * machines - 1  # two clusters
     assert prediction.soak.reclaims >= 2 * machines - 1
