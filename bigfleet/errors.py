@@ -7,7 +7,7 @@ BigFleetError
 ├── process         CannotStart, InUse
 ├── rpc             CoordinatorError, Malformed
 ├── security        BadRequest, CannotListen, CertsError, EnrolmentFailed, InvalidIdentity, NotEntitled, NotYet
-├── coordinator     CannotServe, EtcdUnavailable, MemberDied, StoreError
+├── coordinator     BadDomainsFile, CannotServe, EtcdUnavailable, MemberDied, StoreError
 ├── operator        CertificateRenewed, SessionEnded, TemplateError, UnsupportedRequest
 ├── podcontroller   DefaultsError
 ├── provider        FaultsRefused, FleetError, KitError, NotConformant, NotJudged, StorageError, SuiteInterrupted,

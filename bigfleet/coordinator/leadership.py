@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import structlog
@@ -10,7 +10,8 @@ import structlog
 from bigfleet.coordinator import etcd
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, KeyValue, MemberStatus
 from bigfleet.coordinator.metrics import Metrics
-from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, LeaderClaim
+from bigfleet.coordinator.ownership import Domain
+from bigfleet.coordinator.store import LEADER_KEY, LeaderClaim, CoordinatorStore
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.errors import BigFleetError, ExitStatus
 
@@ -52,11 +53,17 @@ class Leadership:
     """Follows the member's Raft state; `tenure` is set exactly while this coordinator may act as the leader."""
 
     def __init__(
-        self, client: EtcdClient, address: str, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self,
+        client: EtcdClient,
+        address: str,
+        metrics: Metrics,
+        planned: Mapping[Domain, str],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._address = address
         self._metrics = metrics
+        self._planned = planned
         self._clock = clock
         self._stuck_since: float | None = None
         self._answered_at: float | None = None
@@ -120,7 +127,7 @@ class Leadership:
         claim = await claim_leadership(self._client, status, self._address, time.time_ns())
         if claim:
             store = CoordinatorStore(self._client, claim, self._metrics.applied)
-            self.tenure = Tenure(claim, store, self._metrics.pending_instructions)
+            self.tenure = Tenure(claim, store, self._metrics.pending_instructions, self._planned)
             self._stuck_since = None
             self._metrics.is_leader.set(1)
             log.info("leading", term=claim.term)

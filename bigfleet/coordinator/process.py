@@ -11,6 +11,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
+from bigfleet.coordinator.domainsfile import read_domains_file
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.health import HealthService
 from bigfleet.coordinator.leadership import Leadership
@@ -63,6 +64,9 @@ class CoordinatorOptions:
     """The leader keeps copies of the state here; None: it does not."""
     snapshot_export_interval_seconds: float = 300.0
     """Between two copies."""
+    domains_file: Path | None = None
+    """Which shard is to own which domain: a JSON list of {"key", "value", "shard"}. The leader records those that
+    nobody was ever recorded for; None: it assigns what it is told to."""
     tls_dir: Path | None = None
     """Directory of this coordinator's identity: tls.crt, tls.key, ca.crt."""
     plaintext: bool = False
@@ -92,6 +96,7 @@ class CoordinatorOptions:
 async def serve(options: CoordinatorOptions) -> None:
     """Run the member and the coordinator until cancelled; the death of the member ends both."""
     _check_what_is_needed(options)
+    planned = read_domains_file(options.domains_file) if options.domains_file else {}
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     member_options = options.member_options()
@@ -100,7 +105,7 @@ async def serve(options: CoordinatorOptions) -> None:
         make_client_tls(member_options)
         member = await stack.enter_async_context(kept())
         client = await stack.enter_async_context(EtcdClient(options.etcd_client_addr, member_options.client_tls_dir))
-        leadership = Leadership(client, options.advertise_addr or options.listen, metrics)
+        leadership = Leadership(client, options.advertise_addr or options.listen, metrics, planned)
         KeptReports(registry, lambda: leadership.tenure.shards if leadership.tenure else {})
         announcement = Announcement(options.id)
         http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)

@@ -5,6 +5,7 @@
     /bigfleet/heartbeats/<id>             unix nanoseconds of the last persisted heartbeat
     /bigfleet/domains/<key>/<value>       id of the owning shard
     /bigfleet/released/<id>/<key>/<value> taken from a shard that has not yet said that it gave it up
+    /bigfleet/withdrawn/<key>/<value>     taken from its shard by hand; only a hand gives it away again
     /bigfleet/quotas/<provider>/<region>  slots per shard
     /bigfleet/providers/<name>            address and region
 
@@ -12,6 +13,7 @@ Path segments are percent-encoded, because topology keys contain slashes.
 
 StoreError
 ├── Deposed         another leader or term is recorded: nothing was read or written
+├── Conflict        what we thought to be the state is not: nothing was written
 └── Refusal         the state does not allow the command
     ├── UnknownShard
     ├── UnknownProvider
@@ -38,6 +40,8 @@ APPLY_OUTCOMES = ("success", "error", "fsm_error")
 
 # etcd takes 128 operations per transaction; the leader's own record needs one. Even: pairs stay together.
 _OPERATIONS_PER_TXN = 100
+# Each is compared as well as written, and etcd takes 128 comparisons.
+DOMAINS_PER_TXN = 50
 
 
 class StoreError(BigFleetError):
@@ -46,6 +50,10 @@ class StoreError(BigFleetError):
 
 class Deposed(StoreError):
     """Another coordinator leads, or a newer term has begun."""
+
+
+class Conflict(StoreError):
+    """The state is not what the command took it for; read it again."""
 
 
 class Refusal(StoreError):
@@ -152,7 +160,11 @@ class CoordinatorStore:
         with self._counted():
             result = await self._write(
                 [etcd.exists(shard_key), etcd.absent(key)],
-                [etcd.put(key, shard_id.encode()), etcd.delete(_released(shard_id, domain))],
+                [
+                    etcd.put(key, shard_id.encode()),
+                    etcd.delete(_released(shard_id, domain)),
+                    etcd.delete(_withdrawn(domain)),
+                ],
                 [etcd.read(shard_key), etcd.read(key)],
             )
             if result.succeeded:
@@ -163,14 +175,30 @@ class CoordinatorStore:
             if (owned_by := owner[0].value.decode()) != shard_id:
                 raise DomainTaken(domain, owned_by)
 
+    async def assign_free(self, owners: Mapping[Domain, str]) -> None:
+        """Give domains that nobody has to registered shards, all at once: at most `DOMAINS_PER_TXN`.
+
+        Raises Conflict when one of the domains has an owner or one of the shards is not registered.
+        """
+        compare = [etcd.exists(_path("shards", shard_id)) for shard_id in sorted(set(owners.values()))]
+        compare += [etcd.absent(_path("domains", domain.key, domain.value)) for domain in owners]
+        writes = [
+            etcd.put(_path("domains", domain.key, domain.value), shard_id.encode())
+            for domain, shard_id in owners.items()
+        ]
+        with self._counted():
+            if not (await self._write(compare, writes)).succeeded:
+                raise Conflict("a domain has an owner, or a shard has gone, that this leader knows nothing of")
+
     async def unassign(self, domain: Domain) -> str | None:
-        """Take a domain from its shard, and tell which one that was."""
+        """Take a domain from its shard by hand, and tell which one that was."""
         key = _path("domains", domain.key, domain.value)
         with self._counted():
             (found,) = await self._read(etcd.read(key))
             owner = found[0].value.decode() if found else None
-            released = [etcd.put(_released(owner, domain), b"")] if owner else []
-            await self._write([], [etcd.delete(key), *released])
+            if owner:
+                marks = [etcd.put(_released(owner, domain), b""), etcd.put(_withdrawn(domain), b"")]
+                await self._write([], [etcd.delete(key), *marks])
         return owner
 
     async def remove_shard(self, shard_id: str) -> None:
@@ -234,10 +262,15 @@ class CoordinatorStore:
 
     async def ownership(self) -> Ownership:
         """Which shard owns which domain, and which shard has to give up which."""
-        owners, released = await self._read(
-            etcd.read_prefix(_path("domains", "")), etcd.read_prefix(_path("released", ""))
+        owners, released, withdrawn, shards = await self._read(
+            etcd.read_prefix(_path("domains", "")),
+            etcd.read_prefix(_path("released", "")),
+            etcd.read_prefix(_path("withdrawn", "")),
+            etcd.read_prefix(_path("shards", "")),
         )
-        ownership = Ownership()
+        ownership = Ownership(
+            withdrawn={Domain(*_segments(pair)) for pair in withdrawn}, shards={_segments(pair)[0] for pair in shards}
+        )
         for pair in owners:
             ownership.assign(Domain(*_segments(pair)), pair.value.decode())
         for pair in released:
@@ -297,7 +330,7 @@ class CoordinatorStore:
         except Refusal:
             self._applied.labels("fsm_error").inc()
             raise
-        except (Deposed, EtcdUnavailable):
+        except (Deposed, Conflict, EtcdUnavailable):
             self._applied.labels("error").inc()
             raise
         self._applied.labels("success").inc()
@@ -314,6 +347,10 @@ def _segments(pair: KeyValue) -> list[str]:
 
 def _released(shard_id: str, domain: Domain) -> str:
     return _path("released", shard_id, domain.key, domain.value)
+
+
+def _withdrawn(domain: Domain) -> str:
+    return _path("withdrawn", domain.key, domain.value)
 
 
 def _heartbeat(shard_id: str, at_unix_ns: int) -> Operation:

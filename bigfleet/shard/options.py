@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Literal
 
 from bigfleet.core.machines import CapacityType
 from bigfleet.security.choice import check_choice
@@ -53,6 +54,9 @@ class ShardOptions:
     data_dir: Path = Path("data")
     # `host:port` of the capacity provider.
     provider_addr: str = "127.0.0.1:7800"
+    # What the shard owns before the coordinators have given it its first domain: `everything` for a shard that is alone
+    # with its provider, `nothing` for one of several.
+    unassigned_owns: Literal["everything", "nothing"] = "everything"
     # One address or several, comma-separated; None starts no report loop.
     coordinator_addr: str | None = None
     # How others reach this shard; None means `listen`.

@@ -68,6 +68,8 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     metrics = ShardMetrics(registry)
     metrics.actuation_paused.set(options.actuation_paused)
     domains = Domains(options.data_dir)
+    if options.unassigned_owns == "nothing":
+        domains.confine()
     wake = Wake()
     inventory = Inventory()
     needs = NeedsTable(options.empty_rollup_guard)

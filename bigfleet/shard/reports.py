@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grpc
 import structlog
@@ -48,13 +48,22 @@ class Instructions:
             # Its instructions may have the numbers of others that we acknowledged long ago.
             self._acks.clear()
         self._founded, self.term = answer.founded_unix_ns, answer.coordinator_term
-        if answer.domains_assigned and self._domains.confine():
-            log.warning("other shards have domains: without one of our own we own nothing")
+        owned = self._domains.owned
+        with self._domains.one_write():
+            if answer.domains_assigned and self._domains.confine():
+                log.warning("domains are assigned to shards: without one of our own we own nothing")
+            acks = self._follow(answer.instructions)
+        if self._domains.owned != owned:
             self._domains_changed()
-        pending = {instruction.instruction_id for instruction in answer.instructions}
+        return acks
+
+    def _follow(
+        self, instructions: Sequence[coordinator_pb2.CoordinatorInstruction]
+    ) -> list[coordinator_pb2.InstructAck]:
+        pending = {instruction.instruction_id for instruction in instructions}
         # What the coordinator no longer sends, it has our word on.
         self._acks = {key: ack for key, ack in self._acks.items() if key in pending}
-        for instruction in answer.instructions:
+        for instruction in instructions:
             if instruction.instruction_id not in self._acks:
                 self._acks[instruction.instruction_id] = self._carry_out(instruction)
         return list(self._acks.values())
@@ -71,7 +80,6 @@ class Instructions:
                 outcome, reason = _Ack.REJECTED_INVALID, "a domain needs a topology_key and a topology_value"
             elif self._domains.assign(domain) if payload == "assign_domain" else self._domains.unassign(domain):
                 log.info("domains changed", instruction=payload, key=domain[0], value=domain[1])
-                self._domains_changed()
         elif payload is None:
             outcome, reason = _Ack.REJECTED_INVALID, "the instruction asks for nothing that this shard knows"
         else:

@@ -29,6 +29,10 @@ EVERYTHING: Object = {
     "coordinator": {
         "replicas": 3,
         "persistence": {"enabled": True, "storageClassName": "fast"},
+        "domains": [
+            {"key": "topology.kubernetes.io/zone", "value": f"zone-{number}", "shard": f"bigfleet-shard-{number}"}
+            for number in range(3)
+        ],
         "extraArgs": ["--etcd-binary=etcd"],
     },
     # Numbers that a careless template would write as 2.0261116e+07.

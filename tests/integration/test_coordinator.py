@@ -278,7 +278,7 @@ async def test_heartbeats_are_saved_together_and_once(leader: Coordinator) -> No
     async with leader.etcd() as client:
         claim, (metrics, applied) = await recorded_claim(client), counted()
         store = CoordinatorStore(client, claim, metrics.applied)
-        tenure = Tenure(claim, store, metrics.pending_instructions)
+        tenure = Tenure(claim, store, metrics.pending_instructions, planned={})
         for now, shard in enumerate(("shard-0", "shard-1", "shard-0"), start=1):
             await tenure.report(pb.ShardReport(shard_id=shard), now_unix_ns=now)
         registrations = applied("success")

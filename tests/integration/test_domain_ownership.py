@@ -41,6 +41,7 @@ async def test_a_leader_tells_a_shard_what_its_disk_lacks_and_has_too_much(lone:
         assert not (await lone.report(shard, domains=owned(everything=True))).domains_assigned
     await lone.assign(ZONE, "shard-0")
     await lone.assign(ZONE_B, "shard-1")
+    assert asked(await lone.report("shard-1", domains=owned())) == [], "shard-0 still owns everything"
     ack = await lone.report("shard-0", domains=owned(ZONE_B))
     assert asked(ack) == [("assign_domain", "zone-a"), ("unassign_domain", "zone-b")]
     assert ack.domains_assigned
@@ -48,12 +49,14 @@ async def test_a_leader_tells_a_shard_what_its_disk_lacks_and_has_too_much(lone:
         pb.InstructAck(instruction_id=one.instruction_id, outcome=pb.InstructAck.ACCEPTED) for one in ack.instructions
     ]
     assert asked(await lone.report("shard-0", domains=owned(ZONE), instruction_acks=accepted)) == []
+    assert asked(await lone.report("shard-1", domains=owned())) == [("assign_domain", "zone-b")]
 
 
-async def test_a_domain_that_no_coordinator_knows_of_stays_where_it_is(lone: Coordinator) -> None:
+async def test_a_domain_that_no_coordinator_knows_of_stays_where_it_is_and_is_recorded(lone: Coordinator) -> None:
     """As after the coordinators have lost everything."""
     ack = await lone.report("shard-0", domains=owned(ZONE))
-    assert (asked(ack), ack.domains_assigned) == ([], False)
+    assert (asked(ack), ack.domains_assigned) == ([], True)
+    assert await lone.domains() == {ZONE: "shard-0"}
 
 
 async def test_a_removed_shard_that_comes_back_gives_its_domains_up(lone: Coordinator) -> None:

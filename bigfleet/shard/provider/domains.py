@@ -1,6 +1,8 @@
 """The topology domains this shard owns, kept on its own disk so that it starts without a coordinator."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bigfleet.core.machines import Machine
@@ -28,6 +30,8 @@ class Domains:
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / _FILE
         self._owned = _read(self._path)
+        self._values = _by_key(self._owned)
+        self._in_one_write = False
 
     @property
     def owned(self) -> frozenset[Domain] | None:
@@ -56,12 +60,31 @@ class Domains:
         self._replace(self._owned - {domain})
         return True
 
-    def contains(self, machine: Machine) -> bool:
-        return self._owned is None or any(machine.attribute(key) == value for key, value in self._owned)
+    @contextmanager
+    def one_write(self) -> Iterator[None]:
+        """All changes inside the block reach the disk together, at its end."""
+        before, self._in_one_write = self._owned, True
+        try:
+            yield
+        finally:
+            self._in_one_write = False
+        if self._owned != before:
+            after, self._owned = self._owned, before
+            self._replace(after)
 
-    def _replace(self, owned: frozenset[Domain]) -> None:
-        write_durably(self._path, json.dumps(sorted(owned)))
+    def contains(self, machine: Machine) -> bool:
+        return self._owned is None or any(machine.attribute(key) in values for key, values in self._values.items())
+
+    def _replace(self, owned: frozenset[Domain] | None) -> None:
+        if not self._in_one_write:
+            write_durably(self._path, json.dumps(sorted(owned or ())))
+            self._values = _by_key(owned)
         self._owned = owned
+
+
+def _by_key(owned: frozenset[Domain] | None) -> dict[str, frozenset[str]]:
+    keys = {key for key, _ in owned or ()}
+    return {key: frozenset(value for each, value in owned or () if each == key) for key in keys}
 
 
 def _read(path: Path) -> frozenset[Domain] | None:

@@ -132,6 +132,14 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "a dashboard that is no JSON": ({"grafana": {"dashboards": {"a": "no"}}}, "grafana.dashboards.a: Does not match"),
     "a run id that is no label": ({"runId": "<run id>"}, "runId: Does not match"),
     "no run id": ({"runId": ""}, "runId must be set"),
+    "domains without coordinators": (
+        {"coordinator": {"enabled": False, "domains": [{"key": "zone", "value": "a", "shard": "bigfleet-shard-0"}]}},
+        "coordinator.domains needs coordinators",
+    ),
+    "a domain without its shard": (
+        {"coordinator": {"domains": [{"key": "zone", "value": "a"}]}},
+        "coordinator.domains.0: shard is required",
+    ),
     "Grafana without its Prometheus": (
         {"prometheus": {"enabled": False}, "grafana": {"enabled": True}},
         "grafana.enabled needs prometheus.enabled",

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.shard.provider import domains
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.reports import Instructions
 
@@ -44,6 +47,29 @@ def test_an_instruction_is_carried_out_once_and_acknowledged_until_it_is_no_long
         assert [ack.outcome for ack in world.answer(2, 10, ASSIGN_A)] == [pb.InstructAck.ACCEPTED]
     assert world.changes == 1
     assert world.answer(2, 10) == []
+
+
+def test_what_one_answer_asks_for_reaches_the_disk_in_one_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    writes: list[str] = []
+    monkeypatch.setattr(domains, "write_durably", lambda _path, text: writes.append(text))
+    world.answer(2, 10, ASSIGN_A, ASSIGN_B, domains_assigned=True)
+    assert writes == ['[["zone", "a"], ["zone", "b"]]']
+    assert world.changes == 1
+
+
+def test_what_the_disk_does_not_take_is_not_owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(domains, "write_durably", refuse)
+    with pytest.raises(OSError, match="no space"):
+        world.answer(2, 10, ASSIGN_A)
+    assert world.domains.owned is None
 
 
 def test_a_lower_term_of_the_same_group_is_not_obeyed(tmp_path: Path) -> None:
