@@ -29,6 +29,7 @@ from bigfleet.shard.provider.client import ProviderClient
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.epoch import Fence, next_epoch
 from bigfleet.shard.provider.execute import Executor
+from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
 from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.read import ShardRead
 from bigfleet.shard.reports import CoordinatorClient, Instructions
@@ -80,7 +81,8 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         fence = Fence(options.id, epoch)
         provider = ProviderClient(options.provider_addr, options.tls_dir, fence, options.list_page_size)
         stack.push_async_callback(provider.close)
-        instructions = Instructions(domains, lambda: reconciler.start_over())
+        listed = Listed(inventory, DEFAULT_PROVIDER, lambda: reconciler.start_over())
+        instructions = Instructions(domains, listed, lambda: reconciler.start_over())
         sessions = Sessions(
             needs,
             metrics,
@@ -101,6 +103,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             executor,
             notices,
             domains,
+            listed,
             metrics,
             options.incremental_reconcile,
             options.full_reconcile_interval_seconds,
@@ -141,6 +144,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
                 lambda: cycles.latest,
                 instructions,
                 domains,
+                listed,
                 metrics,
             )
             loops.append(reports.run())

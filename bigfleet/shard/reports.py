@@ -17,6 +17,7 @@ from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.metrics import ReportOutcome, ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider.domains import Domain, Domains
+from bigfleet.shard.provider.listed import Listed
 
 log = structlog.get_logger()
 
@@ -31,8 +32,9 @@ _Ack = coordinator_pb2.InstructAck
 class Instructions:
     """Carries out what the coordinator asks, once per instruction, and never for one that was deposed."""
 
-    def __init__(self, domains: Domains, domains_changed: Callable[[], None]) -> None:
+    def __init__(self, domains: Domains, listed: Listed, domains_changed: Callable[[], None]) -> None:
         self._domains = domains
+        self._listed = listed
         self._domains_changed = domains_changed
         self.term = 0
         # Terms count from the start when the coordinators lost everything; a later founding is newer all the same.
@@ -55,6 +57,7 @@ class Instructions:
             acks = self._follow(answer.instructions)
         if self._domains.owned != owned:
             self._domains_changed()
+        self._listed.by(answer.assign_by)
         return acks
 
     def _follow(
@@ -99,6 +102,7 @@ class CoordinatorClient:
         latest: Callable[[], CycleReport],
         instructions: Instructions,
         domains: Domains,
+        listed: Listed,
         metrics: ShardMetrics,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -109,6 +113,7 @@ class CoordinatorClient:
         self._latest = latest
         self._instructions = instructions
         self._domains = domains
+        self._listed = listed
         self._metrics = metrics
         self._reports = 0
         self._taken_at = monotonic()
@@ -177,6 +182,7 @@ class CoordinatorClient:
             per_zone_counts=+inventory.zones,
         )
         shortfalls = self._latest().decisions.shortfalls[:_MAX_SHORTFALLS]
+        listed, cut = self._listed.to_wire()
         return coordinator_pb2.ShardReport(
             shard_id=self._options.id,
             cycle=self._reports,
@@ -187,6 +193,8 @@ class CoordinatorClient:
             instruction_acks=self._acks,
             shard_address=self._options.advertise_addr or self._options.listen,
             domains=_owned_to_wire(self._domains.owned),
+            listed=listed,
+            listed_cut=cut,
         )
 
 

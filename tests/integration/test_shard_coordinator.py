@@ -31,6 +31,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
         self.changed = asyncio.Event()
         self.address = ""
         self.refuses = False
+        self.assign_by = ""
 
     def instruct(self, instruction_id: str, **payload: Any) -> None:
         self.pending[instruction_id] = pb.CoordinatorInstruction(
@@ -49,7 +50,12 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
         self.changed.set()
         if self.refuses:
             await context.abort(grpc.StatusCode.INTERNAL, "not now")
-        return pb.ReportAck(coordinator_term=self.term, acknowledged=True, instructions=self.pending.values())
+        return pb.ReportAck(
+            coordinator_term=self.term,
+            acknowledged=True,
+            instructions=self.pending.values(),
+            assign_by=self.assign_by,
+        )
 
 
 @asynccontextmanager
@@ -102,6 +108,27 @@ async def test_an_assigned_domain_is_all_the_shard_sees_from_then_on_even_after_
             await shard.until_metric(2, "inventory_machines")
         async with shard_at(tmp_path, provider, cycle_interval_seconds=0.1) as alone:
             await alone.until_metric(2, "inventory_machines")
+
+
+async def test_a_leader_that_assigns_by_a_key_is_told_what_the_provider_lists_whoever_owns_it(tmp_path: Path) -> None:
+    async with (
+        coordinator_at_work() as coordinator,
+        provider_at(tmp_path, FLEET) as provider,
+        shard_at(tmp_path, provider, unassigned_owns="nothing", **reporting_to(coordinator)) as shard,
+    ):
+        coordinator.assign_by = ZONE
+
+        def reported() -> dict[str, int]:
+            listed = coordinator.reports[-1].listed if coordinator.reports else ()
+            return {one.topology_value: sum(each.count for each in one.machines) for one in listed}
+
+        await eventually(lambda: reported() == {"zone-a": 3, "zone-b": 2}, coordinator.changed)
+        assert await shard.metric("inventory_machines") == 0
+        coordinator.instruct("a", assign_domain=pb.AssignDomain(topology_key=ZONE, topology_value="zone-b"))
+        await shard.until_metric(2, "inventory_machines")
+        seen = len(coordinator.reports)
+        await eventually(lambda: len(coordinator.reports) > seen + 1, coordinator.changed)
+        assert reported() == {"zone-a": 3, "zone-b": 2}
 
 
 async def test_reports_that_the_leader_refuses_do_not_count_as_taken(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import Provider, ProviderError
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.execute import Executor
+from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
 from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
@@ -179,6 +180,7 @@ class World:
         self.sent: list[Notice] = []
         self.notices = Notices(self.sent.append, "node-", self.inventory.machines.get)
         self.domains = Domains(self.directory)
+        self.listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: self.reconciler.start_over())
         self.executor = Executor(
             self.inventory,
             self.needs,
@@ -200,6 +202,7 @@ class World:
             self.executor,
             self.notices,
             self.domains,
+            self.listed,
             self.metrics,
             self.incremental,
             self.whole_every_seconds,

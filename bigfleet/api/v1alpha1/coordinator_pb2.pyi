@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ShardReport(_message.Message):
-    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "domains")
+    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "domains", "listed", "listed_cut")
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,8 @@ class ShardReport(_message.Message):
     INSTRUCTION_ACKS_FIELD_NUMBER: _ClassVar[int]
     SHARD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    LISTED_FIELD_NUMBER: _ClassVar[int]
+    LISTED_CUT_FIELD_NUMBER: _ClassVar[int]
     shard_id: str
     cycle: int
     timestamp_unix_nanos: int
@@ -29,7 +31,40 @@ class ShardReport(_message.Message):
     instruction_acks: _containers.RepeatedCompositeFieldContainer[InstructAck]
     shard_address: str
     domains: OwnedDomains
-    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., domains: _Optional[_Union[OwnedDomains, _Mapping]] = ...) -> None: ...
+    listed: _containers.RepeatedCompositeFieldContainer[DomainHoldings]
+    listed_cut: int
+    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., domains: _Optional[_Union[OwnedDomains, _Mapping]] = ..., listed: _Optional[_Iterable[_Union[DomainHoldings, _Mapping]]] = ..., listed_cut: _Optional[int] = ...) -> None: ...
+
+class DomainHoldings(_message.Message):
+    __slots__ = ("provider", "topology_key", "topology_value", "machines", "bound")
+    class BoundEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_VALUE_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
+    BOUND_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    topology_key: str
+    topology_value: str
+    machines: _containers.RepeatedCompositeFieldContainer[MachineCount]
+    bound: _containers.ScalarMap[str, int]
+    def __init__(self, provider: _Optional[str] = ..., topology_key: _Optional[str] = ..., topology_value: _Optional[str] = ..., machines: _Optional[_Iterable[_Union[MachineCount, _Mapping]]] = ..., bound: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class MachineCount(_message.Message):
+    __slots__ = ("instance_type", "state", "count")
+    INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    instance_type: str
+    state: _provider_pb2.MachineState
+    count: int
+    def __init__(self, instance_type: _Optional[str] = ..., state: _Optional[_Union[_provider_pb2.MachineState, str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class OwnedDomains(_message.Message):
     __slots__ = ("everything", "domains")
@@ -88,18 +123,20 @@ class Shortfall(_message.Message):
     def __init__(self, requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., deficit: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ..., age_cycles: _Optional[int] = ..., interruption_penalty_bucket: _Optional[_Union[_capacity_pb2.PenaltyBucket, str]] = ...) -> None: ...
 
 class ReportAck(_message.Message):
-    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned")
+    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned", "assign_by")
     COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     FOUNDED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_BY_FIELD_NUMBER: _ClassVar[int]
     coordinator_term: int
     acknowledged: bool
     instructions: _containers.RepeatedCompositeFieldContainer[CoordinatorInstruction]
     founded_unix_ns: int
     domains_assigned: bool
-    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ...) -> None: ...
+    assign_by: str
+    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ..., assign_by: _Optional[str] = ...) -> None: ...
 
 class CoordinatorInstruction(_message.Message):
     __slots__ = ("coordinator_term", "sequence_number", "instruction_id", "assign_domain", "unassign_domain", "reassign_speculative", "cross_shard_drain", "transfer_ownership")

@@ -23,6 +23,7 @@ from bigfleet.core.machines import (
 from bigfleet.engine import Fleet
 from bigfleet.errors import BigFleetError
 from bigfleet.shard.convert import ASSIGNED
+from bigfleet.shard.inventory.domaintally import DomainTally
 from bigfleet.shard.inventory.holdings import Holdings
 from bigfleet.shard.inventory.machines import Machines
 
@@ -54,6 +55,7 @@ class Inventory:
         self.instance_types: Counter[str] = Counter()
         self.zones: Counter[str] = Counter()
         self.holdings = Holdings()
+        self.domains = DomainTally()
         # Machines that were Configuring when first seen and have stayed so.
         self.seeded_waiting: set[str] = set()
         # Machines whose provider record must be read again, because an answer was skipped or never came.
@@ -67,6 +69,12 @@ class Inventory:
     def in_flight(self) -> int:
         """Machines in a transitional state."""
         return sum(count for (state, _, _), count in self.counts.items() if state in TRANSITIONAL)
+
+    def count_domains_by(self, key: str) -> None:
+        """Count the machines by domains of this topology key from now on."""
+        self.domains = DomainTally(key)
+        for machine in self.machines.values() if key else ():
+            self.domains.count(machine)
 
     def move(
         self, machine_id: str, state: MachineState, cluster: str = "", assignment: Assignment = UNASSIGNED
@@ -136,6 +144,7 @@ class Inventory:
         self.instance_types[machine.instance_type] += step
         self.zones[machine.zone] += step
         self.holdings.count(machine, step)
+        self.domains.count(machine, step)
 
 
 def kept_assignment(known: Machine, seen: Machine) -> Assignment:

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from bigfleet.api.v1alpha1 import provider_pb2
-from bigfleet.core.machines import MachineState
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.shard.convert import BadMachine, machine_from_wire
+from bigfleet.shard.inventory.domaintally import DomainTally
 from bigfleet.shard.inventory.inventory import Inventory, Rejected
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.provider.client import Provider, ProviderError
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.execute import Executor
+from bigfleet.shard.provider.listed import Listed
 
 log = structlog.get_logger()
 
@@ -41,6 +43,8 @@ class _Walk:
         self.missing: set[str] | None = None
         self.more = False
         self.met = 0
+        # Machines of others by domain, of a walk from the start.
+        self.tally = DomainTally()
 
 
 class Reconciler:
@@ -53,6 +57,7 @@ class Reconciler:
         executor: Executor,
         notices: Notices,
         domains: Domains,
+        listed: Listed,
         metrics: ShardMetrics,
         incremental: bool = True,
         whole_every_seconds: float = math.inf,
@@ -63,6 +68,7 @@ class Reconciler:
         self._executor = executor
         self._notices = notices
         self._domains = domains
+        self._listed = listed
         self._metrics = metrics
         self._incremental = incremental
         self._whole_every_seconds = whole_every_seconds
@@ -113,7 +119,8 @@ class Reconciler:
             page = await self._provider.list(walk.revision)
         if page.full or not walk.revision:
             walk.missing = set(self._inventory.machines)
-        changes = await self._take_all(page.machines)
+            walk.tally = self._listed.begin()
+        changes = await self._take_all(page.machines, walk)
         changes += self._remove(page.removed_ids)
         if walk.missing is not None:
             walk.missing.difference_update(message.id for message in page.machines)
@@ -126,13 +133,15 @@ class Reconciler:
         if walk.missing is not None:
             changes += self._remove(walk.missing)
             walk.missing = None
+            self._listed.end(walk.tally)
             self._round, self._round_due = None, self._monotonic() + self._whole_every_seconds
         return changes
 
-    async def _take_all(self, messages: Iterable[provider_pb2.Machine]) -> int:
+    async def _take_all(self, messages: Iterable[provider_pb2.Machine], walk: _Walk) -> int:
+        count_other = self._listed.passed if walk.missing is None else walk.tally.count
         changes = 0
         for index, message in enumerate(messages, 1):
-            changes += self._take(message)
+            changes += self._take(message, count_other)
             if index % _BATCH == 0:
                 await asyncio.sleep(0)
         return changes
@@ -149,7 +158,7 @@ class Reconciler:
                 except ProviderError as error:
                     return self._remove([machine_id]) if error.not_found else 0
             self._inventory.doubtful.discard(machine_id)
-            return self._take(message)
+            return self._take(message, self._listed.passed)
 
         return sum(await asyncio.gather(*map(reread, self._askable())))
 
@@ -157,13 +166,14 @@ class Reconciler:
         """The doubtful machines whose own call is over: what is asked of the others now would be stale again."""
         return [machine_id for machine_id in self._inventory.doubtful if not self._executor.busy(machine_id)]
 
-    def _take(self, message: provider_pb2.Machine) -> int:
-        """1 when the machine's state changed."""
+    def _take(self, message: provider_pb2.Machine, count_other: Callable[[Machine], None]) -> int:
+        """1 when the machine's state changed. One that is not ours is only counted."""
         try:
             machine = machine_from_wire(message)
             if self._may_be_stale(machine.id, machine.state):
                 return 0
             if not self._domains.contains(machine):
+                count_other(machine)
                 self._inventory.forget(machine.id)
                 self._notices.drop(machine.id)
                 return 0

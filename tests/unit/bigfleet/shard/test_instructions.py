@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.provider import domains
 from bigfleet.shard.provider.domains import Domains
+from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
 from bigfleet.shard.reports import Instructions
 
 ASSIGN_A = pb.AssignDomain(topology_key="zone", topology_value="a")
@@ -17,7 +19,8 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.changes = 0
         self.domains = Domains(directory)
-        self.instructions = Instructions(self.domains, self.changed)
+        listed = Listed(Inventory(), DEFAULT_PROVIDER, lambda: None)
+        self.instructions = Instructions(self.domains, listed, self.changed)
 
     def changed(self) -> None:
         self.changes += 1

@@ -15,6 +15,7 @@ from bigfleet.shard.cycle import CycleReport
 from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.provider.domains import Domains
+from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
 from bigfleet.shard.reports import CoordinatorClient, Instructions
 from tests.unit.shard_world import Clock
 
@@ -42,14 +43,16 @@ class World:
         self.clock = Clock(100.0)
         domains = Domains(directory)
         self.inventory = Inventory()
+        listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
         self.client = CoordinatorClient(
             ShardOptions(plaintext=True, data_dir=directory),
             "127.0.0.1:1",
             1,
             self.inventory,
             CycleReport,
-            Instructions(domains, lambda: None),
+            Instructions(domains, listed, lambda: None),
             domains,
+            listed,
             ShardMetrics(self.registry),
             self.clock,
         )

@@ -1,0 +1,86 @@
+"""What a provider lists by topology domain, also of machines that other shards own: the coordinators assign by it."""
+
+from collections.abc import Callable
+
+import structlog
+
+from bigfleet.api.v1alpha1 import coordinator_pb2, provider_pb2
+from bigfleet.core.machines import Machine
+from bigfleet.shard.inventory.domaintally import DomainTally, together
+from bigfleet.shard.inventory.inventory import Inventory
+
+# A report with more would be longer than it is useful: a domain is a rack at least.
+MOST_DOMAINS = 10_000
+# The name of a shard's only provider.
+DEFAULT_PROVIDER = "default"
+
+log = structlog.get_logger()
+
+
+class Listed:
+    """Domains of the key that the coordinators assign by.
+
+    Our own machines are counted in the inventory, as they change. Of the others nothing is remembered: a walk through
+    everything counts them as it passes, and its counts replace the former ones at its end. Between two walks, a domain
+    that appears counts each machine as often as there is news of it, and what changes elsewhere waits for the next
+    walk.
+    """
+
+    def __init__(self, inventory: Inventory, provider: str, count_anew: Callable[[], None]) -> None:
+        self._inventory = inventory
+        self._provider = provider
+        self._count_anew = count_anew
+        self._walked = DomainTally()
+        # Domains that appeared since the last walk; all their machines are counted, also later ones.
+        self._fresh: set[str] = set()
+        self._cut = 0
+
+    def by(self, key: str) -> None:
+        """Count by this key from now on; empty: not at all."""
+        if key == self._walked.key:
+            return
+        self._inventory.count_domains_by(key)
+        self._walked, self._fresh = DomainTally(key), set()
+        if key:
+            self._count_anew()
+
+    def begin(self) -> DomainTally:
+        """The counts of a walk through everything, which begins."""
+        return DomainTally(self._walked.key)
+
+    def end(self, walk: DomainTally) -> None:
+        """A walk through everything is over."""
+        if walk.key == self._walked.key:
+            self._walked, self._fresh = walk, set()
+
+    def passed(self, machine: Machine) -> None:
+        """News of a machine that is not ours."""
+        value = machine.attribute(self._walked.key) if self._walked.key else None
+        if value is None or (value in self._walked and value not in self._fresh):
+            return
+        self._fresh.add(value)
+        self._walked.count(machine)
+
+    def to_wire(self) -> tuple[list[coordinator_pb2.DomainHoldings], int]:
+        """For a report: the first domains, and how many more there are."""
+        domains = together(self._inventory.domains, self._walked)
+        named = sorted(domains)[:MOST_DOMAINS]
+        cut = len(domains) - len(named)
+        if cut and cut != self._cut:
+            log.warning("more domains than a report names", left_out=cut, named=len(named), key=self._walked.key)
+        self._cut = cut
+        return [
+            coordinator_pb2.DomainHoldings(
+                provider=self._provider,
+                topology_key=self._walked.key,
+                topology_value=value,
+                machines=[
+                    coordinator_pb2.MachineCount(
+                        instance_type=instance_type, state=provider_pb2.MachineState.Name(state), count=count
+                    )
+                    for (instance_type, state), count in sorted(domains[value].machines.items())
+                ],
+                bound=domains[value].bound,
+            )
+            for value in named
+        ], cut
