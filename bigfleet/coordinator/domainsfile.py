@@ -7,13 +7,13 @@ import msgspec
 
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.core.labels import check_label_key, check_label_value
-from bigfleet.errors import BigFleetError
+from bigfleet.errors import BigFleetError, ExitStatus
 
 
 class BadDomainsFile(BigFleetError):
     """The file of domains cannot be followed."""
 
-    exit_code = 2
+    exit_code = ExitStatus.WRONG_USE
     hint = 'write a JSON list of {"key": …, "value": …, "shard": …}, each domain once'
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 import structlog
@@ -10,8 +10,8 @@ import structlog
 from bigfleet.coordinator import etcd
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, KeyValue, MemberStatus
 from bigfleet.coordinator.metrics import Metrics
-from bigfleet.coordinator.ownership import Domain
-from bigfleet.coordinator.store import LEADER_KEY, LeaderClaim, CoordinatorStore
+from bigfleet.coordinator.placing import Wanted
+from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.errors import BigFleetError, ExitStatus
 
@@ -57,13 +57,13 @@ class Leadership:
         client: EtcdClient,
         address: str,
         metrics: Metrics,
-        planned: Mapping[Domain, str],
+        wanted: Wanted,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._address = address
         self._metrics = metrics
-        self._planned = planned
+        self._wanted = wanted
         self._clock = clock
         self._stuck_since: float | None = None
         self._answered_at: float | None = None
@@ -127,7 +127,7 @@ class Leadership:
         claim = await claim_leadership(self._client, status, self._address, time.time_ns())
         if claim:
             store = CoordinatorStore(self._client, claim, self._metrics.applied)
-            self.tenure = Tenure(claim, store, self._metrics.pending_instructions, self._planned)
+            self.tenure = Tenure(claim, store, self._metrics.pending_instructions, self._wanted)
             self._stuck_since = None
             self._metrics.is_leader.set(1)
             log.info("leading", term=claim.term)

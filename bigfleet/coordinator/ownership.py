@@ -25,8 +25,12 @@ class Ownership:
     released: dict[str, set[Domain]] = field(default_factory=dict)
     withdrawn: set[Domain] = field(default_factory=set)
     """Taken from their shards by hand: only a hand gives them away again."""
+    moved_unix_ns: dict[Domain, int] = field(default_factory=dict)
+    """When the leader last moved a domain, or tried to."""
     shards: set[str] = field(default_factory=set)
     """All that are registered."""
+    clusters: dict[str, str] = field(default_factory=dict)
+    """The shard of each cluster."""
 
     def assign(self, domain: Domain, shard_id: str) -> None:
         self.owners[domain] = shard_id
@@ -34,13 +38,18 @@ class Ownership:
         self.released.get(shard_id, set()).discard(domain)
         self.withdrawn.discard(domain)
 
-    def unassign(self, domain: Domain, *, by_hand: bool = True) -> None:
+    def unassign(self, domain: Domain) -> None:
         owner = self.owners.pop(domain, None)
         if owner is not None:
-            if by_hand:
-                self.withdrawn.add(domain)
+            self.withdrawn.add(domain)
             self.given[owner].discard(domain)
             self.released.setdefault(owner, set()).add(domain)
+
+    def move(self, domain: Domain, shard_id: str, now_unix_ns: int) -> None:
+        """Give a domain that its owner has given up already to another shard."""
+        self.given[self.owners[domain]].discard(domain)
+        self.assign(domain, shard_id)
+        self.moved_unix_ns[domain] = now_unix_ns
 
     def remove_shard(self, shard_id: str) -> None:
         for domain in self.given.pop(shard_id, set()):

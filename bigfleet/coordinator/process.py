@@ -14,14 +14,17 @@ from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.domainsfile import read_domains_file
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.health import HealthService
+from bigfleet.coordinator.known import SILENT_SECONDS
 from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.member import MemberOptions, beat, fail_when_it_ends, kept, make_client_tls, start
 from bigfleet.coordinator.membership import Announcement, find_a_way_in
 from bigfleet.coordinator.metrics import Metrics
+from bigfleet.coordinator.placing import Wanted
 from bigfleet.coordinator.reported import KeptReports
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting
 from bigfleet.coordinator.store import Deposed
+from bigfleet.core.labels import check_label_key
 from bigfleet.process import daemon
 from bigfleet.process.files import held
 from bigfleet.rpc.malformed import RefuseMalformed
@@ -67,6 +70,11 @@ class CoordinatorOptions:
     domains_file: Path | None = None
     """Which shard is to own which domain: a JSON list of {"key", "value", "shard"}. The leader records those that
     nobody was ever recorded for; None: it assigns what it is told to."""
+    assign_by: str = ""
+    """The leader itself assigns the domains of this topology key, such as topology.kubernetes.io/zone; empty: none."""
+    assign_after_seconds: float = SILENT_SECONDS
+    """So long after their founding, the coordinators assign nothing: after a loss of all their data, shards may have
+    domains that they know nothing of yet."""
     tls_dir: Path | None = None
     """Directory of this coordinator's identity: tls.crt, tls.key, ca.crt."""
     plaintext: bool = False
@@ -80,6 +88,8 @@ class CoordinatorOptions:
             raise ValueError("initial_cluster names other members: give join_addr too, so that they can let us in")
         if not self.snapshot_export_interval_seconds > 0:
             raise ValueError("snapshot_export_interval_seconds must be above 0")
+        if self.assign_by:
+            check_label_key(self.assign_by)
 
     def member_options(self) -> MemberOptions:
         return MemberOptions(
@@ -97,6 +107,7 @@ async def serve(options: CoordinatorOptions) -> None:
     """Run the member and the coordinator until cancelled; the death of the member ends both."""
     _check_what_is_needed(options)
     planned = read_domains_file(options.domains_file) if options.domains_file else {}
+    wanted = Wanted(planned, options.assign_by, options.assign_after_seconds)
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     member_options = options.member_options()
@@ -105,7 +116,7 @@ async def serve(options: CoordinatorOptions) -> None:
         make_client_tls(member_options)
         member = await stack.enter_async_context(kept())
         client = await stack.enter_async_context(EtcdClient(options.etcd_client_addr, member_options.client_tls_dir))
-        leadership = Leadership(client, options.advertise_addr or options.listen, metrics, planned)
+        leadership = Leadership(client, options.advertise_addr or options.listen, metrics, wanted)
         KeptReports(registry, lambda: leadership.tenure.shards if leadership.tenure else {})
         announcement = Announcement(options.id)
         http = await daemon.serve_metrics(options.metrics_addr, registry, lambda: leadership.ready)

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bigfleet.coordinator.tenure import KnownShard
+from bigfleet.coordinator.known import KnownShard
 from bigfleet.process.naming import named
 
 _PREFIX = "bigfleet_coordinator_report"

@@ -19,7 +19,7 @@ from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.membership import Announcement, readmit
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.snapshots import chunks, meta_of
-from bigfleet.coordinator.store import Conflict, Deposed, DomainTaken, ProviderRecord, UnknownProvider, UnknownShard
+from bigfleet.coordinator.store import Deposed, DomainTaken, Outdated, ProviderRecord, UnknownProvider, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.core.labels import check_label_key, check_label_value
 from bigfleet.rpc.leaderclient import LEADER_HEADER, NOT_LEADER
@@ -57,7 +57,8 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 acknowledged=True,
                 instructions=instructions,
                 founded_unix_ns=tenure.claim.founded_unix_ns,
-                domains_assigned=await tenure.domains_assigned(),
+                domains_assigned=await tenure.placing.decided(),
+                assign_by=tenure.wanted.assign_by,
             )
         self._reports.labels(request.shard_id).inc()
         return answer
@@ -237,7 +238,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
         except DomainTaken as error:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
-        except (Conflict, EtcdUnavailable) as error:
+        except (Outdated, EtcdUnavailable) as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
     async def _not_leader(self, context: Context) -> NoReturn:

@@ -6,6 +6,7 @@
     /bigfleet/domains/<key>/<value>       id of the owning shard
     /bigfleet/released/<id>/<key>/<value> taken from a shard that has not yet said that it gave it up
     /bigfleet/withdrawn/<key>/<value>     taken from its shard by hand; only a hand gives it away again
+    /bigfleet/moved/<key>/<value>         unix nanoseconds of the leader's last move of a domain, or try
     /bigfleet/quotas/<provider>/<region>  slots per shard
     /bigfleet/providers/<name>            address and region
 
@@ -13,7 +14,7 @@ Path segments are percent-encoded, because topology keys contain slashes.
 
 StoreError
 ├── Deposed         another leader or term is recorded: nothing was read or written
-├── Conflict        what we thought to be the state is not: nothing was written
+├── Outdated        what we thought to be the state is not: nothing was written
 └── Refusal         the state does not allow the command
     ├── UnknownShard
     ├── UnknownProvider
@@ -52,7 +53,7 @@ class Deposed(StoreError):
     """Another coordinator leads, or a newer term has begun."""
 
 
-class Conflict(StoreError):
+class Outdated(StoreError):
     """The state is not what the command took it for; read it again."""
 
 
@@ -178,7 +179,7 @@ class CoordinatorStore:
     async def assign_free(self, owners: Mapping[Domain, str]) -> None:
         """Give domains that nobody has to registered shards, all at once: at most `DOMAINS_PER_TXN`.
 
-        Raises Conflict when one of the domains has an owner or one of the shards is not registered.
+        Raises Outdated when one of the domains has an owner or one of the shards is not registered.
         """
         compare = [etcd.exists(_path("shards", shard_id)) for shard_id in sorted(set(owners.values()))]
         compare += [etcd.absent(_path("domains", domain.key, domain.value)) for domain in owners]
@@ -188,7 +189,27 @@ class CoordinatorStore:
         ]
         with self._counted():
             if not (await self._write(compare, writes)).succeeded:
-                raise Conflict("a domain has an owner, or a shard has gone, that this leader knows nothing of")
+                raise Outdated("a domain has an owner, or a shard has gone, that this leader knows nothing of")
+
+    async def move(self, moves: Mapping[Domain, tuple[str, str]], now_unix_ns: int) -> None:
+        """Give domains that their owners have given up to other shards, all at once: domain → (owner, next owner).
+
+        Raises Outdated when a domain has another owner or a next owner is not registered. At most `DOMAINS_PER_TXN`.
+        """
+        compare = [etcd.exists(_path("shards", shard_id)) for shard_id in sorted({to for _, to in moves.values()})]
+        writes = []
+        for domain, (owner, shard_id) in moves.items():
+            key = _path("domains", domain.key, domain.value)
+            compare.append(etcd.value_is(key, owner.encode()))
+            writes += [etcd.put(key, shard_id.encode()), _moved(domain, now_unix_ns)]
+        with self._counted():
+            if not (await self._write(compare, writes)).succeeded:
+                raise Outdated("a domain has another owner, or a shard has gone, that this leader knows nothing of")
+
+    async def rest(self, domains: Collection[Domain], now_unix_ns: int) -> None:
+        """The leader shall not try to move these for a while."""
+        with self._counted():
+            await self._write_all([_moved(domain, now_unix_ns) for domain in domains])
 
     async def unassign(self, domain: Domain) -> str | None:
         """Take a domain from its shard by hand, and tell which one that was."""
@@ -262,14 +283,17 @@ class CoordinatorStore:
 
     async def ownership(self) -> Ownership:
         """Which shard owns which domain, and which shard has to give up which."""
-        owners, released, withdrawn, shards = await self._read(
+        owners, released, withdrawn, moved, shards = await self._read(
             etcd.read_prefix(_path("domains", "")),
             etcd.read_prefix(_path("released", "")),
             etcd.read_prefix(_path("withdrawn", "")),
+            etcd.read_prefix(_path("moved", "")),
             etcd.read_prefix(_path("shards", "")),
         )
         ownership = Ownership(
-            withdrawn={Domain(*_segments(pair)) for pair in withdrawn}, shards={_segments(pair)[0] for pair in shards}
+            withdrawn={Domain(*_segments(pair)) for pair in withdrawn},
+            moved_unix_ns={Domain(*_segments(pair)): int(pair.value) for pair in moved},
+            shards={_segments(pair)[0] for pair in shards},
         )
         for pair in owners:
             ownership.assign(Domain(*_segments(pair)), pair.value.decode())
@@ -330,7 +354,7 @@ class CoordinatorStore:
         except Refusal:
             self._applied.labels("fsm_error").inc()
             raise
-        except (Deposed, Conflict, EtcdUnavailable):
+        except (Deposed, Outdated, EtcdUnavailable):
             self._applied.labels("error").inc()
             raise
         self._applied.labels("success").inc()
@@ -351,6 +375,10 @@ def _released(shard_id: str, domain: Domain) -> str:
 
 def _withdrawn(domain: Domain) -> str:
     return _path("withdrawn", domain.key, domain.value)
+
+
+def _moved(domain: Domain, at_unix_ns: int) -> Operation:
+    return etcd.put(_path("moved", domain.key, domain.value), str(at_unix_ns).encode())
 
 
 def _heartbeat(shard_id: str, at_unix_ns: int) -> Operation:

@@ -94,7 +94,17 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         )
         notices = sessions.notices = Notices(sessions.send_notice, options.node_name_prefix, inventory.machines.get)
         executor = Executor(
-            inventory, needs, provider, sessions, notices, holds, metrics, audit, options.execute_concurrency, wake
+            inventory,
+            needs,
+            provider,
+            sessions,
+            notices,
+            holds,
+            metrics,
+            audit,
+            options.execute_concurrency,
+            wake,
+            domains.contains,
         )
         stack.push_async_callback(executor.close)
         reconciler = Reconciler(

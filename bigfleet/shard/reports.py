@@ -81,6 +81,8 @@ class Instructions:
             domain = (asked.topology_key, asked.topology_value)
             if not all(domain):
                 outcome, reason = _Ack.REJECTED_INVALID, "a domain needs a topology_key and a topology_value"
+            elif instruction.unassign_domain.unless_bound and (cluster := self._listed.serves(domain)):
+                outcome, reason = _Ack.FAILED, f"a machine of {domain[1]} serves {cluster}"
             elif self._domains.assign(domain) if payload == "assign_domain" else self._domains.unassign(domain):
                 log.info("domains changed", instruction=payload, key=domain[0], value=domain[1])
         elif payload is None:
@@ -192,16 +194,19 @@ class CoordinatorClient:
             shortfalls=[shortfall_to_wire(shortfall) for shortfall in shortfalls],
             instruction_acks=self._acks,
             shard_address=self._options.advertise_addr or self._options.listen,
-            domains=_owned_to_wire(self._domains.owned),
+            domains=_owned_to_wire(self._domains),
             listed=listed,
             listed_cut=cut,
         )
 
 
-def _owned_to_wire(owned: frozenset[Domain] | None) -> coordinator_pb2.OwnedDomains:
+def _owned_to_wire(domains: Domains) -> coordinator_pb2.OwnedDomains:
     return coordinator_pb2.OwnedDomains(
-        everything=owned is None,
-        domains=[
-            coordinator_pb2.TopologyDomain(topology_key=key, topology_value=value) for key, value in sorted(owned or ())
-        ],
+        everything=domains.owned is None,
+        domains=_named(domains.owned or frozenset()),
+        leaving=_named(domains.leaving),
     )
+
+
+def _named(domains: frozenset[Domain]) -> list[coordinator_pb2.TopologyDomain]:
+    return [coordinator_pb2.TopologyDomain(topology_key=key, topology_value=value) for key, value in sorted(domains)]

@@ -15,6 +15,7 @@ BENCHES: dict[str, list[str]] = {
     "watch": [],
     "rollup": [],
     "failover": [],
+    "assignment": [],
     "sessions": [],
     "reconcile": [],
     "ingest": [],

@@ -14,6 +14,7 @@ from bigfleet.api.v1alpha1.capacity_pb2 import NodeSelectorRequirement
 from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.ownership import Domain
+from bigfleet.coordinator.placing import Wanted
 from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, Deposed, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.security import Identity, channel
@@ -278,7 +279,7 @@ async def test_heartbeats_are_saved_together_and_once(leader: Coordinator) -> No
     async with leader.etcd() as client:
         claim, (metrics, applied) = await recorded_claim(client), counted()
         store = CoordinatorStore(client, claim, metrics.applied)
-        tenure = Tenure(claim, store, metrics.pending_instructions, planned={})
+        tenure = Tenure(claim, store, metrics.pending_instructions, Wanted())
         for now, shard in enumerate(("shard-0", "shard-1", "shard-0"), start=1):
             await tenure.report(pb.ShardReport(shard_id=shard), now_unix_ns=now)
         registrations = applied("success")

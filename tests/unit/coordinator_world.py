@@ -8,7 +8,8 @@ from prometheus_client import CollectorRegistry
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.ownership import Domain, Ownership
-from bigfleet.coordinator.store import DOMAINS_PER_TXN, LeaderClaim, DomainTaken, CoordinatorStore, UnknownShard
+from bigfleet.coordinator.placing import Wanted
+from bigfleet.coordinator.store import DOMAINS_PER_TXN, CoordinatorStore, DomainTaken, LeaderClaim, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from tests.unit.shard_world import Clock
 
@@ -30,6 +31,7 @@ class MemoryStore:
         copy = Ownership(withdrawn=set(self.kept.withdrawn), shards=set(self.kept.shards))
         for domain, shard_id in self.kept.owners.items():
             copy.assign(domain, shard_id)
+        copy.moved_unix_ns = dict(self.kept.moved_unix_ns)
         copy.released = {shard_id: set(domains) for shard_id, domains in self.kept.released.items()}
         return copy
 
@@ -48,6 +50,16 @@ class MemoryStore:
         for domain, shard_id in owners.items():
             self.kept.assign(domain, shard_id)
 
+    async def move(self, moves: Mapping[Domain, tuple[str, str]], now_unix_ns: int) -> None:
+        assert len(moves) <= DOMAINS_PER_TXN
+        self.writes += 1
+        for domain, (owner, shard_id) in moves.items():
+            assert self.kept.owners[domain] == owner
+            self.kept.move(domain, shard_id, now_unix_ns)
+
+    async def rest(self, domains: Collection[Domain], now_unix_ns: int) -> None:
+        self.kept.moved_unix_ns |= dict.fromkeys(domains, now_unix_ns)
+
     async def unassign(self, domain: Domain) -> str | None:
         owner = self.kept.owners.get(domain)
         self.kept.unassign(domain)
@@ -61,25 +73,33 @@ class MemoryStore:
 
 
 class Leader:
-    """A leader, of which each `successor` knows only what is in the store."""
+    """A leader, of which each successor knows only what is in the store, and the shards that report to it."""
 
     def __init__(
         self,
         *,
         planned: Mapping[Domain, str] | None = None,
+        assign_by: str = "",
         store: MemoryStore | None = None,
         clock: Clock | None = None,
+        founded_at: float = 0.0,
     ) -> None:
-        self.store, self.clock, self.planned = store or MemoryStore(), clock or Clock(1000.0), planned or {}
+        self._founded_unix_ns = int(founded_at * 1e9)
+        self.store, self.clock = store or MemoryStore(), clock or Clock(1000.0)
+        self.wanted = Wanted(planned or {}, assign_by)
+        # What is on each shard's disk; None: it owns everything.
         self.disks: dict[str, set[Domain] | None] = {}
+        # What each provider lists, and every shard with it: machines, and how many serve which cluster.
+        self.listed: dict[Domain, tuple[int, dict[str, int]]] = {}
+        # Shards that have not listed anything yet.
+        self.unlisted: set[str] = set()
         self._acks: dict[str, list[pb.InstructAck]] = {}
         self.tenure = self._tenure(term=1)
 
     def _tenure(self, term: int) -> Tenure:
         gauge = Metrics(CollectorRegistry()).pending_instructions
-        return Tenure(
-            LeaderClaim(member=1, term=term), cast(CoordinatorStore, self.store), gauge, planned=self.planned, monotonic=self.clock
-        )
+        claim = LeaderClaim(member=1, term=term, founded_unix_ns=self._founded_unix_ns)
+        return Tenure(claim, cast(CoordinatorStore, self.store), gauge, self.wanted, monotonic=self.clock)
 
     def succeed(self) -> None:
         """The next leader takes over."""
@@ -96,25 +116,49 @@ class Leader:
             everything=everything,
             domains=[pb.TopologyDomain(topology_key=one.key, topology_value=one.value) for one in owns],
         )
-        report = pb.ShardReport(shard_id=shard, domains=owned, instruction_acks=self._acks.pop(shard, []), **fields)
-        return await self.tenure.report(report, now_unix_ns=0)
+        listed = [
+            pb.DomainHoldings(
+                topology_key=domain.key,
+                topology_value=domain.value,
+                machines=[pb.MachineCount(instance_type="m", state="IDLE", count=machines)],
+                bound=bound,
+            )
+            for domain, (machines, bound) in self.listed.items()
+            if shard not in self.unlisted
+        ]
+        report = pb.ShardReport(
+            shard_id=shard, domains=owned, listed=listed, instruction_acks=self._acks.pop(shard, []), **fields
+        )
+        return await self.tenure.report(report, now_unix_ns=int(self.clock.now * 1e9))
 
     async def beat(self, shard: str) -> None:
         """A shard reports, and does what it is asked to."""
         disk = self.disks.setdefault(shard, None)
         instructions = await self._report(shard, disk or (), everything=disk is None)
         if disk is None:
-            if not await self.tenure.domains_assigned():
+            if not await self.tenure.placing.decided():
                 return
             disk = self.disks[shard] = set()
         for instruction in instructions:
+            outcome = pb.InstructAck.ACCEPTED
             what, _ = asked(instruction)
             payload = getattr(instruction, what)
             domain = Domain(payload.topology_key, payload.topology_value)
-            (disk.add if what == "assign_domain" else disk.discard)(domain)
-        self._acks[shard] = [
-            pb.InstructAck(instruction_id=one.instruction_id, outcome=pb.InstructAck.ACCEPTED) for one in instructions
-        ]
+            if what == "assign_domain":
+                disk.add(domain)
+            elif payload.unless_bound and self.listed[domain][1]:
+                outcome = pb.InstructAck.FAILED
+            else:
+                disk.discard(domain)
+            ack = pb.InstructAck(instruction_id=instruction.instruction_id, outcome=outcome)
+            self._acks.setdefault(shard, []).append(ack)
+
+    async def beats(self, rounds: int = 1) -> None:
+        """Every shard reports, every ten seconds."""
+        for _ in range(rounds):
+            self.clock.now += 10
+            for shard in sorted(self.disks):
+                await self.beat(shard)
 
 
 def asked(instruction: pb.CoordinatorInstruction) -> tuple[str, str]:

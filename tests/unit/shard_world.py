@@ -192,6 +192,7 @@ class World:
             AuditLog(None),
             4,
             self._wake,
+            self.domains.contains,
             clock,
             clock,
         )

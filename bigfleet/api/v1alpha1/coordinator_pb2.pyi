@@ -67,12 +67,14 @@ class MachineCount(_message.Message):
     def __init__(self, instance_type: _Optional[str] = ..., state: _Optional[_Union[_provider_pb2.MachineState, str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class OwnedDomains(_message.Message):
-    __slots__ = ("everything", "domains")
+    __slots__ = ("everything", "domains", "leaving")
     EVERYTHING_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     everything: bool
     domains: _containers.RepeatedCompositeFieldContainer[TopologyDomain]
-    def __init__(self, everything: _Optional[bool] = ..., domains: _Optional[_Iterable[_Union[TopologyDomain, _Mapping]]] = ...) -> None: ...
+    leaving: _containers.RepeatedCompositeFieldContainer[TopologyDomain]
+    def __init__(self, everything: _Optional[bool] = ..., domains: _Optional[_Iterable[_Union[TopologyDomain, _Mapping]]] = ..., leaving: _Optional[_Iterable[_Union[TopologyDomain, _Mapping]]] = ...) -> None: ...
 
 class TopologyDomain(_message.Message):
     __slots__ = ("topology_key", "topology_value")
@@ -167,12 +169,14 @@ class AssignDomain(_message.Message):
     def __init__(self, topology_key: _Optional[str] = ..., topology_value: _Optional[str] = ...) -> None: ...
 
 class UnassignDomain(_message.Message):
-    __slots__ = ("topology_key", "topology_value")
+    __slots__ = ("topology_key", "topology_value", "unless_bound")
     TOPOLOGY_KEY_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_VALUE_FIELD_NUMBER: _ClassVar[int]
+    UNLESS_BOUND_FIELD_NUMBER: _ClassVar[int]
     topology_key: str
     topology_value: str
-    def __init__(self, topology_key: _Optional[str] = ..., topology_value: _Optional[str] = ...) -> None: ...
+    unless_bound: bool
+    def __init__(self, topology_key: _Optional[str] = ..., topology_value: _Optional[str] = ..., unless_bound: _Optional[bool] = ...) -> None: ...
 
 class ReassignSpeculative(_message.Message):
     __slots__ = ("machine_ids",)

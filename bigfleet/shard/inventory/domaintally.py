@@ -44,6 +44,10 @@ class DomainTally:
         if not counts.machines:
             del self._by_value[value]
 
+    def cluster_in(self, value: str) -> str | None:
+        """A cluster that machines of this domain are bound to, if there is one."""
+        return next(iter(self._by_value[value].bound), None) if value in self._by_value else None
+
     def __contains__(self, value: str | None) -> bool:
         return value in self._by_value
 

@@ -32,6 +32,8 @@ class Domains:
         self._owned = _read(self._path)
         self._values = _by_key(self._owned)
         self._in_one_write = False
+        # Given up, while calls for their machines may still be on their way. After a start none is.
+        self.leaving: frozenset[Domain] = frozenset()
 
     @property
     def owned(self) -> frozenset[Domain] | None:
@@ -58,7 +60,12 @@ class Domains:
         if self._owned is None or domain not in self._owned:
             return False
         self._replace(self._owned - {domain})
+        self.leaving |= {domain}
         return True
+
+    def left(self) -> None:
+        """No machine outside of our domains is in our hands any more."""
+        self.leaving = frozenset()
 
     @contextmanager
     def one_write(self) -> Iterator[None]:

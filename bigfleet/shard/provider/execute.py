@@ -92,6 +92,7 @@ class Executor:
         audit: AuditLog,
         concurrency: int,
         wake: Callable[[], None],
+        owns: Callable[[Machine], bool],
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -105,6 +106,7 @@ class Executor:
         self._audit = audit
         self._slots = asyncio.Semaphore(concurrency)
         self._wake = wake
+        self._owns = owns
         self._monotonic = monotonic
         self._clock = clock
         self._attempts: dict[str, _Attempt] = {}
@@ -122,6 +124,8 @@ class Executor:
         machine = self._inventory.machines.get(machine_id)
         if machine is None or machine.state is not start or machine_id in self._attempts:
             return Disposal.DEDUPED
+        if not self._owns(machine):
+            return Disposal.DEDUPED  # its domain was taken from us while the engine decided
         if self._holds.held(machine_id) or (kind is ActionKind.DELETE and machine_id in self._inventory.undeletable):
             return Disposal.DEDUPED
         if self.waits(action):

@@ -44,6 +44,14 @@ class Listed:
         if key:
             self._count_anew()
 
+    def serves(self, domain: tuple[str, str]) -> str | None:
+        """A cluster that one of our machines in a domain is bound to; None: there is none."""
+        key, value = domain
+        if key == self._walked.key:
+            return self._inventory.domains.cluster_in(value)
+        machines = self._inventory.machines.values()
+        return next((each.cluster for each in machines if each.cluster and each.attribute(key) == value), None)
+
     def begin(self) -> DomainTally:
         """The counts of a walk through everything, which begins."""
         return DomainTally(self._walked.key)

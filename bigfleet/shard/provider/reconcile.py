@@ -102,7 +102,17 @@ class Reconciler:
         async with asyncio.timeout(page_seconds):
             changes += await self._reread()
         self.ready = True
+        if news is self._news and self._domains.leaving and not self._lingering():
+            self._domains.left()
         return changes
+
+    def _lingering(self) -> bool:
+        """Whether a call of ours may be on its way for a machine that is no longer ours."""
+        machines = self._inventory.machines
+        return any(
+            machine is not None and not self._domains.contains(machine)
+            for machine in map(machines.get, self._inventory.doubtful)
+        )
 
     async def _look_round(self, page_seconds: float | None) -> int:
         """One page of a walk through everything, when one is due: some machines have gone without a word."""

@@ -65,8 +65,6 @@ TransitionAck: operation_id=1 machine=2
 
 ShardReport: shard_id=1 cycle=2 timestamp_unix_nanos=3 shard_epoch=4 summary=5 shortfalls=6 instruction_acks=7
   shard_address=8 domains=100 listed=101 listed_cut=103
-DomainHoldings: provider=1 topology_key=2 topology_value=3 machines=4 bound=5
-MachineCount: instance_type=1 state=2 count=3
 ShardSummary: total_machines=1 free_machines=2 per_instance_type_counts=3 per_zone_counts=4
 Shortfall: requirements=1 deficit=2 priority=3 age_cycles=5 interruption_penalty_bucket=6
 ReportAck: coordinator_term=1 acknowledged=2 instructions=3 founded_unix_ns=100 domains_assigned=101
@@ -74,7 +72,7 @@ ReportAck: coordinator_term=1 acknowledged=2 instructions=3 founded_unix_ns=100 
 CoordinatorInstruction: coordinator_term=1 sequence_number=2 instruction_id=3 assign_domain=4 unassign_domain=5
   reassign_speculative=6 cross_shard_drain=7 transfer_ownership=8
 AssignDomain: topology_key=1 topology_value=2
-UnassignDomain: topology_key=1 topology_value=2
+UnassignDomain: topology_key=1 topology_value=2 unless_bound=100
 ReassignSpeculative: machine_ids=1
 CrossShardDrain: machine_ids=1 preemptor_priority=2
 TransferOwnership: machine_ids=1 from_shard_id=2 to_shard_id=3
@@ -127,7 +125,9 @@ RESERVED = {
 }
 # Messages that are ours as a whole.
 OURS = {
+    "DomainHoldings",
     "DrainReport",
+    "MachineCount",
     "OwnedDomains",
     "RaftMember",
     "RemoveProviderRequest",

@@ -3,8 +3,8 @@
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.coordinator.known import KnownShard, LastReport
 from bigfleet.coordinator.reported import KeptReports
-from bigfleet.coordinator.tenure import KnownShard, LastReport
 from bigfleet.process.naming import MOST_NAMES
 
 SECOND = 1_000_000_000

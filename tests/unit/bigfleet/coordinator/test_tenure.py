@@ -1,8 +1,8 @@
 """Who is given a domain, and who is told of it when: never two shards at once, whatever order they report in."""
 
+from bigfleet.coordinator.known import SILENT_SECONDS
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.store import DOMAINS_PER_TXN
-from bigfleet.coordinator.tenure import SILENT_SECONDS
 from tests.unit.coordinator_world import ZONE_A, ZONE_B, ZONE_C, Leader
 
 PLAN = {ZONE_A: "shard-0", ZONE_B: "shard-1"}
@@ -11,7 +11,7 @@ PLAN = {ZONE_A: "shard-0", ZONE_B: "shard-1"}
 async def test_the_file_is_followed_when_all_that_it_names_have_reported() -> None:
     leader = Leader(planned=PLAN)
     assert await leader.says("shard-0") == []
-    assert await leader.tenure.domains_assigned(), "so that nobody owns everything meanwhile"
+    assert await leader.tenure.placing.decided(), "so that nobody owns everything meanwhile"
     assert await leader.says("shard-1") == [("assign_domain", "zone-b")]
     assert await leader.says("shard-0") == [("assign_domain", "zone-a")]
     assert leader.store.kept.owners == PLAN

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.provider import domains
 from bigfleet.shard.provider.domains import Domains
@@ -19,7 +20,8 @@ class World:
     def __init__(self, directory: Path) -> None:
         self.changes = 0
         self.domains = Domains(directory)
-        listed = Listed(Inventory(), DEFAULT_PROVIDER, lambda: None)
+        self.inventory = Inventory()
+        listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
         self.instructions = Instructions(self.domains, listed, self.changed)
 
     def changed(self) -> None:
@@ -61,6 +63,28 @@ def test_what_one_answer_asks_for_reaches_the_disk_in_one_write(
     world.answer(2, 10, ASSIGN_A, ASSIGN_B, domains_assigned=True)
     assert writes == ['[["zone", "a"], ["zone", "b"]]']
     assert world.changes == 1
+
+
+@pytest.mark.parametrize("assign_by", ["", "topology.kubernetes.io/zone"])
+def test_a_domain_whose_machines_serve_a_cluster_is_kept_if_it_is_asked_for_only_otherwise(
+    tmp_path: Path, assign_by: str
+) -> None:
+    world = World(tmp_path)
+    zone = ("topology.kubernetes.io/zone", "a")
+    world.domains.assign(zone)
+    world.inventory.observe(Machine("m", MachineState.CONFIGURED, zone="a", host="h", cluster="k"))
+    give_up = pb.UnassignDomain(topology_key=zone[0], topology_value=zone[1], unless_bound=True)
+
+    def answer(number: int) -> list[tuple[int, str]]:
+        instruction = pb.CoordinatorInstruction(instruction_id=f"{number}", unassign_domain=give_up)
+        taken = world.instructions.take(pb.ReportAck(instructions=[instruction], assign_by=assign_by))
+        return [(ack.outcome, ack.reason) for ack in taken]
+
+    assert answer(1) == [(pb.InstructAck.FAILED, "a machine of a serves k")]
+    assert world.domains.owned == frozenset({zone})
+    world.inventory.vanish("m")
+    assert answer(2) == [(pb.InstructAck.ACCEPTED, "")]
+    assert world.domains.owned == frozenset()
 
 
 def test_what_the_disk_does_not_take_is_not_owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,3 +166,60 @@ async def test_a_whole_list_may_come_although_a_revision_was_given(
     monkeypatch.setattr(world.provider, "list", restarted)
     await world.reconciler.reconcile()
     assert world.inventory.machines.keys() == {"new"}
+
+
+class TestADomainThatIsGivenUp:
+    """It is left when no call for one of its machines can be on its way; until then nobody else may have it."""
+
+    DOMAIN = ("rack", "a")
+
+    async def given_up(self, world: World) -> None:
+        world.domains.assign(self.DOMAIN)
+        world.provider.put("m", S.IDLE)
+        world.provider.machines["m"].labels["rack"] = "a"
+        await world.reconciler.reconcile()
+
+    def give_up(self, world: World) -> None:
+        world.domains.unassign(self.DOMAIN)
+        world.reconciler.start_over()
+
+    async def test_is_left_after_the_next_list(self, world: World) -> None:
+        await self.given_up(world)
+        self.give_up(world)
+        assert world.domains.leaving == {self.DOMAIN}
+        await world.reconciler.reconcile()
+        assert world.domains.leaving == set()
+        assert world.inventory.machines == {}
+
+    async def test_waits_for_a_call_that_is_on_its_way(self, world: World) -> None:
+        await self.given_up(world)
+        world.provider.call_gate.clear()
+        world.submit(ActionKind.DELETE)
+        await world.settle()
+        self.give_up(world)
+        await world.reconciler.reconcile()
+        assert world.domains.leaving == {self.DOMAIN}
+        world.provider.call_gate.set()
+        await world.settle()
+        await world.reconciler.reconcile()
+        assert world.domains.leaving == set()
+
+    async def test_waits_for_a_walk_that_began_after_it(self, world: World) -> None:
+        await self.given_up(world)
+        world.provider.list_gate.clear()
+        walk = asyncio.create_task(world.reconciler.reconcile())
+        await world.settle()
+        world.provider.refusals["list"] = grpc.StatusCode.UNAVAILABLE
+        self.give_up(world)
+        world.provider.list_gate.set()
+        with pytest.raises(ProviderError):
+            await walk
+        assert world.domains.leaving == {self.DOMAIN}
+
+    async def test_nothing_is_begun_with_its_machines(self, world: World) -> None:
+        """The engine may have decided before."""
+        await self.given_up(world)
+        self.give_up(world)
+        world.submit(ActionKind.DELETE)
+        await world.settle()
+        assert world.provider.calls == []
