@@ -212,5 +212,6 @@ def test_the_public_surface() -> None:
         "Fleet",
         "NeedView",
         "Shortfall",
+        "TRANSITION_OF",
         "UnmetReason",
     ]
