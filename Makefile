@@ -18,42 +18,42 @@ RUNNER := $(BIN)/scaletest-runner
 .DEFAULT_GOAL := help
 .PHONY: help tools kernels scaletest plan prevalidate prevalidate-kind test test-unit test-oracle test-mutants test-integration test-smoke test-long bench bench-hot lint proto schemas dashboards gates-page score golden lock clean
 
-help: ## This menu
+help: ## Show this menu
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PROFILE=$(PROFILE) SUBSTRATE=$(SUBSTRATE) DURATION=$(or $(DURATION),the profile's) can be set for scaletest and plan."
 
-scaletest: tools kernels ## Run a scale test: install, settle, soak, judge, keep the evidence, tear down
+scaletest: tools kernels ## Run a scale test
 	@$(RUNNER) --profile $(PROFILE) --substrate $(SUBSTRATE) $(if $(DURATION),--duration $(DURATION))
 
-plan: $(READY) ## Show what a run would install, how long it may take and what it would cost
+plan: $(READY) ## Show what a run would install, take and cost
 	@$(RUNNER) plan --profile $(PROFILE) --substrate $(SUBSTRATE) $(if $(DURATION),--duration $(DURATION))
 
-test: lint test-unit test-oracle test-mutants test-integration test-smoke ## Everything CI runs: lint, unit, oracle, mutants, integration, one whole smoke run
+test: lint test-unit test-oracle test-mutants test-integration test-smoke ## Run all that CI runs
 
-test-unit: kernels ## Fast tests, no binaries
+test-unit: kernels ## Run the fast tests, which need no binaries
 	@$(BIN)/pytest -q -n 2 tests/unit
 
-test-oracle: kernels ## The engine against its oracle on thousands of random fleets
+test-oracle: kernels ## Compare the engine with its oracle on random fleets
 	@$(BIN)/pytest -q -n 2 tests/oracle tests/agreement
 
-test-mutants: $(READY) ## Mistakes in the engine, each of which a named test must notice
+test-mutants: $(READY) ## Check that a named test notices each mistake in the engine
 	@$(BIN)/pytest -q tests/mutants
 	@$(BIN)/python -m tests.mutants.runner
 
-test-integration: tools kernels ## Tests with the real binaries
+test-integration: tools kernels ## Run the tests with the real binaries
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/integration
 
-test-long: tools kernels ## Hours of kills, signals, seeded defects and random fleets; goes on where it was stopped
+test-long: tools kernels ## Run the hours of kills, signals, defects and random fleets (resumes)
 	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration tests/smoke tests/unit tests/agreement $(LONG)
 
-test-smoke: tools kernels ## The thread: a whole run, and runs with one broken hop each
+test-smoke: tools kernels ## Run a whole run, and runs with one broken hop each
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/smoke
 
-prevalidate: kernels ## What can be known before any cluster starts
+prevalidate: kernels ## Check what can be known before any cluster starts
 	@$(BIN)/python -m tests.prevalidate
 
-prevalidate-kind: $(READY) ## dev-50 on the current kind context; IMAGES= names its images
+prevalidate-kind: $(READY) ## Run dev-50 on the current kind context (IMAGES= names its images)
 	@context=$$($$($(RUNNER) tools path kubectl) config current-context 2>/dev/null); \
 	case "$$context" in \
 	  kind-*) exec $(RUNNER) --profile dev-50 --substrate example-kind-laptop --duration $(or $(DURATION),3m) \
@@ -63,23 +63,23 @@ prevalidate-kind: $(READY) ## dev-50 on the current kind context; IMAGES= names 
 	     exit 2 ;; \
 	esac
 
-bench: tools kernels ## Every benchmark but the decision cycle; BENCH= chooses some
+bench: tools kernels ## Run every benchmark but the decision cycle (BENCH= chooses some)
 	@$(BIN)/python -m tests.bench $(BENCH)
 
-bench-hot: kernels ## The decision cycle against its bars; BENCH=5k,50k or all
+bench-hot: kernels ## Hold the decision cycle against its bars (BENCH=5k,50k or all)
 	@$(BIN)/python -m tests.bench.hot $(BENCH)
 
-lint: $(READY) ## ruff, mypy, import-linter, helm lint
+lint: $(READY) ## Check style, types, imports and the chart
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy bigfleet scaletest tests
 	@$(BIN)/lint-imports --verbose > $(VENV)/imports.log 2>&1 || (cat $(VENV)/imports.log; exit 1)
 	@$(BIN)/helm lint --strict --quiet --set runId=lint chart
 
-tools: $(READY) ## Build the real binaries, once, into the user cache
+tools: $(READY) ## Build the real binaries into the user cache, once
 	@$(RUNNER) tools install
 
-kernels: $(READY) ## Compile the decision engine's kernels, once, into the user cache
+kernels: $(READY) ## Compile the engine's kernels into the user cache, once
 	@$(BIN)/python -m bigfleet.engine.kernels build
 
 proto: $(READY) ## Generate the code of bigfleet/api from its .proto files
@@ -94,7 +94,7 @@ dashboards: $(READY) ## Generate dashboards/ from the gate list
 gates-page: $(READY) ## Generate docs/gates.md from the gate list and the mistakes
 	@$(BIN)/python -m tests.smoke.mistakes.page
 
-score: tools kernels ## See which mistakes in BigFleet a run notices (hours; resumes); ONLY="words of names"
+score: tools kernels ## See which mistakes in BigFleet a run notices (hours, resumes; ONLY= chooses some)
 	@$(BIN)/python -m tests.smoke.score $(ONLY)
 
 golden: $(READY) ## Store what chart and control planes render now
@@ -105,7 +105,7 @@ lock: ## Refresh requirements.lock from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 	  --no-emit-find-links --strip-extras --allow-unsafe -o requirements.lock pyproject.toml
 
-clean: ## Remove the virtual environment and caches; results and binaries stay
+clean: ## Remove the virtual environment and caches, not results and binaries
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find bigfleet scaletest tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

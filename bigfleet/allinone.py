@@ -64,7 +64,7 @@ class PartEnded(BigFleetError):
     """One of the parts is no more, so none is."""
 
     exit_code = ExitStatus.FAILED
-    hint = "its last words are above"
+    hint = "read its last lines above"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class AllInOneOptions:
     etcd_binary: str = "etcd"
     """Path of etcd, or a name to find on PATH."""
     plaintext: bool = False
-    """Without any TLS, and so without any check of who calls."""
+    """Without any TLS, and so without any check of the callers."""
 
     def __post_init__(self) -> None:
         try:
@@ -160,7 +160,7 @@ def check_places(options: AllInOneOptions) -> None:
                 probe.bind((options.host, port))
                 probe.listen()
             except OSError as error:
-                hint = "`ss -ltnp` shows who listens where; --host and the --…-port flags choose other places"
+                hint = "run `ss -ltnp` to see what listens where, or choose other ports with the --…-port flags"
                 raise daemon.CannotStart(
                     f"{what} cannot listen at {options.host}:{port}: {error.strerror}", hint
                 ) from error

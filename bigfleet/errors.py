@@ -1,4 +1,4 @@
-"""One base for all that BigFleet can raise, so that a caller can tell our errors from everybody else's.
+"""One base for all that BigFleet can raise, so that a caller can tell our errors from those of libraries.
 
 BigFleetError
 ├── core            QuantityError

@@ -32,7 +32,7 @@ class MemberDied(BigFleetError):
     """The etcd member ended, and the coordinator ends with it."""
 
     exit_code = ExitStatus.FAILED
-    hint = "the member's own words are above"
+    hint = "read the member's last lines above"
 
 
 @dataclass(frozen=True)

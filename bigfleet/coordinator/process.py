@@ -62,7 +62,7 @@ class CoordinatorOptions:
     initial_cluster: str | None = None
     """`id=host:port,…` of all members, as they find each other; None: this one alone."""
     join_addr: str | None = None
-    """`host:port,…` where the RPCs of all coordinators are answered; who comes back empty asks there to be let in."""
+    """`host:port,…` where all coordinators answer RPCs; one that lost its data asks there to be let in."""
     snapshot_export_dir: Path | None = None
     """The leader keeps copies of the state here; None: it does not."""
     snapshot_export_interval_seconds: float = 300.0
@@ -78,7 +78,7 @@ class CoordinatorOptions:
     tls_dir: Path | None = None
     """Directory of this coordinator's identity: tls.crt, tls.key, ca.crt."""
     plaintext: bool = False
-    """Without any TLS, and so without any check of who calls; only for trying things out."""
+    """Without any TLS, and so without any check of the callers; only for trying things out."""
 
     renewal: Renewal = field(default_factory=Renewal)
 
@@ -155,13 +155,13 @@ async def serve(options: CoordinatorOptions) -> None:
 
 def _check_what_is_needed(options: CoordinatorOptions) -> None:
     if shutil.which(options.etcd_binary) is None:
-        raise daemon.CannotStart(f"there is no {options.etcd_binary!r} here", "--etcd-binary says where etcd is")
+        raise daemon.CannotStart(f"there is no {options.etcd_binary!r} here", "say where etcd is with --etcd-binary")
     if options.tls_dir:
         try:
             IdentityFiles.read(options.tls_dir)
         except OSError as error:
             raise daemon.CannotStart(
-                f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one"
+                f"{error.filename}: {error.strerror}", "make one with `bigfleet certs issue`"
             ) from error
 
 

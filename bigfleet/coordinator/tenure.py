@@ -82,7 +82,7 @@ class Tenure:
             return
         outcome = _OUTCOMES.get(ack.outcome, ack.outcome)
         asked = instruction.WhichOneof("payload")
-        log.warning("not done", shard=shard_id, asked=asked, outcome=outcome, reason=ack.reason)
+        log.warning("instruction not followed", shard=shard_id, asked=asked, outcome=outcome, reason=ack.reason)
         if instruction.unassign_domain.unless_bound:
             payload = instruction.unassign_domain
             await self.placing.refused(Domain(payload.topology_key, payload.topology_value), now_unix_ns)

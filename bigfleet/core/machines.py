@@ -27,7 +27,7 @@ class MachineState(IntEnum):
 
     @property
     def label(self) -> str:
-        """`Configured`, as metrics, tables and the seed file spell it."""
+        """`Configured`, as metrics, tables and the fleet file spell it."""
         return self.name.capitalize()
 
 
@@ -42,7 +42,7 @@ class CapacityType(IntEnum):
 
     @property
     def label(self) -> str:
-        """`OnDemand`, as metrics, tables and the seed file spell it."""
+        """`OnDemand`, as metrics, tables and the fleet file spell it."""
         return "CapacityType(0)" if self is CapacityType.UNSPECIFIED else self.name.title().replace("_", "")
 
 

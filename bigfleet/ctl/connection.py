@@ -106,7 +106,7 @@ def connection_of(options: argparse.Namespace, environ: Mapping[str, str] = os.e
         try:
             fits = IdentityFiles.read(tls).fits
         except OSError as error:
-            raise CtlError(f"{error.filename}: {error.strerror}", "`bigfleet certs issue` makes one") from error
+            raise CtlError(f"{error.filename}: {error.strerror}", "make one with `bigfleet certs issue`") from error
         if not fits:
             raise CtlError(f"{tls.private_key} is not the key of {tls.certificate}", "see `bigfleet certs inspect`")
     return Connection(addresses, tls, options.timeout)

@@ -26,10 +26,10 @@ class CtlUsageError(CtlError):
 
 
 _HINTS = {
-    grpc.StatusCode.PERMISSION_DENIED: "`bigfleet certs inspect` shows who you are; changes take bigfleet://admin",
+    grpc.StatusCode.PERMISSION_DENIED: "run `bigfleet certs inspect` to see who you are; changes take bigfleet://admin",
     grpc.StatusCode.UNAVAILABLE: "is it running there, and does it speak TLS as you do?",
-    grpc.StatusCode.DEADLINE_EXCEEDED: "--timeout gives it longer",
-    grpc.StatusCode.ALREADY_EXISTS: "`bigfleetctl unassign-domain` frees it first",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "give it longer with --timeout",
+    grpc.StatusCode.ALREADY_EXISTS: "free it first with `bigfleetctl unassign-domain`",
     grpc.StatusCode.UNIMPLEMENTED: "is it the right port? The server there does not know this call",
     grpc.StatusCode.NOT_FOUND: "`bigfleetctl list-shards` and `list-providers` show those that are registered",
 }

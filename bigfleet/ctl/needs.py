@@ -51,7 +51,7 @@ async def why(connection: Connection, options: argparse.Namespace) -> Listing | 
             "does its operator run, and are there CapacityRequests? kubectl get capacityrequests -A",
         )
     if options.need and not views:
-        raise CtlError(f"cluster {options.cluster!r} has no need {options.need!r}", "bigfleetctl needs shows them")
+        raise CtlError(f"cluster {options.cluster!r} has no need {options.need!r}", "run `bigfleetctl needs`")
     if options.output != "table":
         return Listing("NeedList", [_item(shard, view) for shard, view in views], {"NEED": "need"}, "")
     for one in found:
@@ -108,7 +108,7 @@ async def _inspect_all(connection: Connection, options: argparse.Namespace) -> l
             answer = await leader.read("ListShards", coordinator_pb2.ListShardsRequest())
         addresses = {one.shard_id: one.address for one in answer.shards}
     if not addresses:
-        raise CtlError("no shard has registered yet", "--shard-addr HOST:PORT asks one directly")
+        raise CtlError("no shard has registered yet", "ask one directly with --shard-addr HOST:PORT")
     asked = [_inspect(connection, shard, address, options) for shard, address in sorted(addresses.items())]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     found = [one for one in answers if isinstance(one, Inspection)]

@@ -114,7 +114,7 @@ async def unassign(connection: Connection, options: argparse.Namespace) -> None:
         answer = await leader.read("ListDomainAssignments", pb.ListDomainAssignmentsRequest())
         assigned = {(one.topology_key, one.topology_value) for one in answer.assignments}
         if (options.key, options.value) not in assigned:
-            hint = "`bigfleetctl list-domain-assignments` shows those that are"
+            hint = "run `bigfleetctl list-domain-assignments` to see those that are"
             raise CtlError(f"{options.key}={options.value} is not assigned to any shard", hint)
         await leader.change(
             "UnassignDomain", pb.UnassignDomainRequest(topology_key=options.key, topology_value=options.value)

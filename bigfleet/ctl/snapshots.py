@@ -31,7 +31,7 @@ async def save(connection: Connection, options: argparse.Namespace) -> None:
         if options.file.is_dir():
             raise CtlUsageError(f"{options.file} is a folder")
         if options.file.exists() and not options.force:
-            raise CtlError(f"{options.file} is there already", "--force puts the snapshot in its place")
+            raise CtlError(f"{options.file} is there already", "pass --force to put the snapshot in its place")
         async with connection.leader() as leader:
             meta = await _stream(await leader.channel(), draft)
         _check(draft, options.file)
@@ -124,7 +124,9 @@ async def _etcdutl(binary: str, *arguments: str) -> None:
             binary, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
     except FileNotFoundError as error:
-        raise CtlError(f"there is no {binary!r} here", "it comes with etcd: --etcdutl-binary PATH") from error
+        raise CtlError(
+            f"there is no {binary!r} here", "say where it is with --etcdutl-binary PATH; it comes with etcd"
+        ) from error
     said, _ = await process.communicate()
     if process.returncode:
         raise CtlError(f"etcdutl ended with {process.returncode}: {said.decode(errors='replace').strip()[-500:]}")

@@ -92,11 +92,13 @@ def _issue(options: argparse.Namespace) -> int:
     try:
         identity = Identity.parse(options.identity)
     except InvalidIdentity as error:
-        raise CertsError(str(error), "e.g. bigfleet://admin, bigfleet://readonly, bigfleet://shard/shard-0") from error
+        raise CertsError(str(error), "give one such as bigfleet://admin or bigfleet://shard/shard-0") from error
     try:
         authority = Authority.load(options.ca)
     except FileNotFoundError as error:
-        raise CertsError(f"there is no CA in {options.ca}", f"bigfleet certs create-ca --dir {options.ca}") from error
+        raise CertsError(
+            f"there is no CA in {options.ca}", f"run `bigfleet certs create-ca --dir {options.ca}`"
+        ) from error
     names = [f"{identity.kind}.bigfleet"] if identity.kind in _SERVERS else []
     try:
         files = authority.issue(

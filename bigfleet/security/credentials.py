@@ -71,14 +71,14 @@ def listen(server: grpc.aio.Server, address: str, tls_dir: Path | None, who: Ide
     try:
         return server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
     except RuntimeError as error:
-        raise CannotListen(f"cannot listen at {address}", "`ss -ltnp` shows who listens where") from error
+        raise CannotListen(f"cannot listen at {address}", "run `ss -ltnp` to see what listens where") from error
 
 
 def _check_identity(tls_dir: Path, who: Identity) -> None:
     try:
         shown = IdentityFiles.read(tls_dir).identity
     except InvalidIdentity as error:
-        raise CannotListen(f"{tls_dir}: {error}", "`bigfleet certs inspect` tells what is there") from error
+        raise CannotListen(f"{tls_dir}: {error}", "run `bigfleet certs inspect` to see what is there") from error
     if shown != who:
         says = f"the certificate in {tls_dir} is for {shown}, not for {who}"
         raise CannotListen(says, "--id and --tls-dir go together")

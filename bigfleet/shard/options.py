@@ -104,7 +104,7 @@ class ShardOptions:
     node_name_prefix: str = ""
     # The shard's certificate, key and CA.
     tls_dir: Path | None = None
-    # Without any TLS, and so without any check of who calls; only for trying things out.
+    # Without any TLS, and so without any check of the callers; only for trying things out.
     plaintext: bool = False
     renewal: Renewal = field(default_factory=Renewal)
 

@@ -121,7 +121,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         engine = Engine(engine_options(options))
         metrics.engine_compiled.set(engine.compiled)
         if not engine.compiled:
-            log.warning("the engine's kernels are not compiled: large fleets are slow", hint="make kernels")
+            log.warning("the engine's kernels are not compiled: large fleets are slow", hint="run `make kernels`")
         cycles = Cycles(options, engine, inventory, needs, reconciler, executor, holds, sessions, metrics, audit, wake)
 
         inventory.observer = observer(executor, notices, holds)

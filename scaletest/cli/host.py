@@ -88,7 +88,7 @@ def host_kubeconfig(
     typer.echo(cluster_kubeconfig(host, status, cluster))
 
 
-_UP = "scaletest-runner host up"
+_UP = "run `scaletest-runner host up`"
 
 
 def say_if_something_is_left() -> None:

@@ -25,7 +25,7 @@ PROCESSES = {
     "load-driver": ProcessEntry(
         "creates and churns the demand", "scaletest.cluster.load.load_driver", "LoadDriverOptions"
     ),
-    "fleet": ProcessEntry("renders the provider's seed file", "scaletest.cluster.fleet_file", "FleetOptions"),
+    "fleet": ProcessEntry("renders the provider's fleet file", "scaletest.cluster.fleet_file", "FleetOptions"),
     "snapshots": ProcessEntry("hands out Prometheus snapshots", "scaletest.cluster.snapshots", "SnapshotsOptions"),
 }
 

@@ -1,4 +1,4 @@
-"""Renders the provider's seed file: the machines for the demand that the load-drivers will draw, then ends.
+"""Renders the provider's fleet file: the machines for the demand that the load-drivers will draw, then ends.
 
 It runs in the provider's pod, before the provider, from the same load profile that the load-drivers read: demand and
 seeds cannot drift apart, and no ConfigMap has to carry a hundred thousand machines.
@@ -23,24 +23,24 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """What is read, and where the seed file goes."""
+    """What is read, and where the fleet file goes."""
 
     # The load profile, YAML.
     load_profile: Path
     # Sizes of the tiers, YAML.
     seeding: Path
-    # The seed file, JSON.
+    # The fleet file, JSON.
     out: Path
 
 
 async def serve(options: FleetOptions) -> None:
     document = render_fleet(read_mounted(options.load_profile, LoadProfile), read_mounted(options.seeding, Seeding))
     options.out.write_bytes(msgspec.json.encode(document))
-    log.info("seed file written", machines=sum(entry["count"] for entry in document["machines"]))
+    log.info("fleet file written", machines=sum(entry["count"] for entry in document["machines"]))
 
 
 def render_fleet(load: LoadProfile, seeding: Seeding) -> dict[str, Any]:
-    """The seed file's content."""
+    """The fleet file's content."""
     catalog, density, seed = seeding.catalog(load), seeding.density, seeding.machines
 
     draws = list(draw_clusters(load.archetypes, load.target, load.seed, range(seeding.clusters)))

@@ -149,7 +149,7 @@ class ControlPlane:
         tail = "\n".join(last_lines(self._log_of(name))[-_LOG_TAIL_LINES:])
         return HostError(
             f"{name} {what}; the end of its log:\n{tail}",
-            hint="a busy machine needs a longer start timeout; a wrong binary shows in the log above",
+            hint="read the log above; on a busy machine set a longer start timeout",
         )
 
     def _log_of(self, name: str) -> Path:

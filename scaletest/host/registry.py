@@ -130,7 +130,7 @@ def choose(hosts: list[RegisteredHost], wanted: str, *, what: str = "host", hint
     names = ", ".join(names_of(host)[-1] for host in fits or hosts)
     if fits:
         raise UsageError(f"several are up: {names}", hint="name one of them")
-    raise UsageError(f"there is no {what} {wanted!r}", hint=f"up: {names}")
+    raise UsageError(f"there is no {what} {wanted!r}", hint=f"choose one of those that are up: {names}")
 
 
 def refuse_owned(host: RegisteredHost) -> None:

@@ -174,7 +174,7 @@ class SummaryHop(Document):
     name: str
     """What happens."""
     actor: str
-    """Who does it."""
+    """The component that does it."""
     query: str
     """A count or gauge that is above zero once it happened."""
     passed: float | None

@@ -376,7 +376,7 @@ def make_plan(
     if unknown:
         raise UsageError(
             f"loadProfile.bursts: the catalog has no archetype {min(unknown)!r}",
-            hint=f"it has {', '.join(catalog.by_name)}",
+            hint=f"use one of {', '.join(catalog.by_name)}",
         )
     demand = count_demand(
         draw_clusters(catalog.demand, geometry.pods_per_cluster, seed, range(_clusters_to_draw(catalog, geometry))),

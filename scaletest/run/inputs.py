@@ -57,5 +57,5 @@ def read_inputs(results: Path) -> Plan:
         what = counted(error.error_count(), "problem") if isinstance(error, ValidationError) else type(error).__name__
         raise UsageError(
             f"{path} does not tell what the run was made from ({what})",
-            hint="runs of older versions cannot be judged anew",
+            hint="judge it with the version that made it",
         ) from error

@@ -311,7 +311,7 @@ class Run:
         with suppress(OSError):
             (self._options.output / "traceback.txt").write_text("".join(traceback.format_exception(error)))
         self._outcome.add(exit_code, sentence)
-        self._journal.say("failed", sentence, hint="traceback.txt in the results has the details")
+        self._journal.say("failed", sentence, hint="read traceback.txt in the results")
 
     @property
     def summary(self) -> Summary:

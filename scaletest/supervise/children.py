@@ -37,7 +37,10 @@ class NotInTime(ScaletestError):
     """Something that a start waits for did not come before its deadline."""
 
     def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(f"{what}: not within {seconds:g} s", hint="an overloaded machine starts slowly")
+        super().__init__(
+            f"{what}: not within {seconds:g} s",
+            hint="look for what keeps this machine busy",
+        )
 
 
 def write_to_stdout(line: str) -> None:

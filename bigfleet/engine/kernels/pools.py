@@ -66,7 +66,7 @@ def take(
     A pool is always taken from its head, so what is taken is one count for each pool. `out` may be empty: then the
     machines are only counted. O(kinds + taken × log kinds).
     """
-    # The price is the cost for someone whom an interruption costs nothing: Idle machines are there already.
+    # The price is the cost for a need that an interruption costs nothing: Idle machines are there already.
     bucket = 0 if state == 0 else need_bucket
     size = 0
     for i in range(n_kinds):

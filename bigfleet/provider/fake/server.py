@@ -55,7 +55,7 @@ class ProviderOptions:
     tls_dir: Path | None = None
     """Directory of this process's identity."""
     plaintext: bool = False
-    """Without any TLS, and so without any check of who calls; only for trying things out."""
+    """Without any TLS, and so without any check of the callers; only for trying things out."""
     renewal: Renewal = field(default_factory=Renewal)
     shard_domains: tuple[str, ...] = ()
     """`SHARD:KEY=VALUE`: List sends this shard only machines of its domains; a shard without any is sent all."""

@@ -55,7 +55,7 @@ class KitOptions:
     tls_dir: Path | None = None
     """Directory of this process's identity."""
     plaintext: bool = False
-    """Without any TLS, and so without any check of who calls; only for trying things out."""
+    """Without any TLS, and so without any check of the callers; only for trying things out."""
     renewal: Renewal = field(default_factory=Renewal)
     timeouts: Timeouts = field(default_factory=Timeouts)
     shard_domains: tuple[str, ...] = ()

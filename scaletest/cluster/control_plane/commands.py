@@ -100,8 +100,8 @@ _CONTROLLER_QPS = 100
 _SCHEDULER_QPS = 200
 _SCHEDULER_BURST = 400
 
-_HINT = "SCALETEST_TOOLS may name a folder that holds it"
-_HINTS = {"kine": "no image of ours holds kine: add it to yours, or set the substrate's cluster.storage to etcd"}
+_HINT = "set SCALETEST_TOOLS to a folder that holds it"
+_HINTS = {"kine": "add kine to your image, as none of ours holds it, or set the substrate's cluster.storage to etcd"}
 
 
 def tool(name: str) -> str:

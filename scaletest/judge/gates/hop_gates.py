@@ -301,7 +301,7 @@ def _expectation_gates(slo: Slo) -> Iterator[Gate]:
             bar=1,
             unit="machines",
             component="shard",
-            meaning="No machine of the two priced tiers serves whom it should.",
+            meaning="No machine of the two priced tiers serves the demand that it should.",
             least=True,
         )
         yield Gate(

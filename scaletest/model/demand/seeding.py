@@ -170,7 +170,7 @@ def _grouped(
 
 
 def fleet_document(groups: Iterable[MachineGroup], density: int) -> dict[str, Any]:
-    """The seed file of the fake provider."""
+    """The fleet file of the fake provider."""
     kinds: dict[str, Any] = {}
     machines: list[dict[str, Any]] = []
     next_prefix: Counter[str] = Counter()

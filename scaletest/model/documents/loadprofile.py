@@ -48,7 +48,7 @@ class LoadProfile(Document):
 
 
 class Seeding(Document):
-    """The machines of the whole fleet: with the load profile, all that the provider's seed file is made from."""
+    """The machines of the whole fleet: with the load profile, all that the provider's fleet file is made from."""
 
     clusters: Annotated[int, Field(gt=0)]
     """KWOK clusters."""

@@ -62,7 +62,7 @@ Bucket = Annotated[str, AfterValidator(_is_a_bucket)]
 
 
 class Metadata(Document):
-    """Who the document is."""
+    """Its name, and one line about it."""
 
     name: str = ""
     """For people; a run is named after the file."""
@@ -367,7 +367,7 @@ class Profile(Document):
     api_version: Literal["bigfleet.io/scaletest/v1"]
     kind: Literal["Profile"]
     metadata: Metadata = Metadata()
-    """Who the document is."""
+    """Its name, and one line about it."""
     scale: Scale
     """The nominal size."""
     catalog: CatalogRef = CatalogRef()

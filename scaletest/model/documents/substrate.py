@@ -110,7 +110,7 @@ class Substrate(Document):
     api_version: Literal["bigfleet.io/scaletest/v1"]
     kind: Literal["Substrate"]
     metadata: Metadata = Metadata()
-    """Who the document is."""
+    """Its name, and one line about it."""
     host_kind: Literal["embedded", "context"] = "context"
     """`embedded`: this machine brings its own control plane; `context`: a kube context, see `--context`."""
     host: Host | None = None

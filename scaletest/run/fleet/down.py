@@ -38,7 +38,7 @@ def choose_run(run_ids: Sequence[str], wanted: str) -> str:
     if len(fits) == 1:
         return fits[0]
     if not run_ids:
-        raise UsageError("nothing is up", hint="scaletest-runner up --profile smoke")
+        raise UsageError("nothing is up", hint="run `scaletest-runner up --profile smoke`")
     if not fits:
         raise UsageError(f"there is no run {wanted!r}", hint=f"up: {', '.join(run_ids)}")
     raise UsageError(f"several are up: {', '.join(fits)}", hint="name one of them")

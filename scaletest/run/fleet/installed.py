@@ -120,7 +120,9 @@ class InstalledFleet:
             self._journal.say("teardown", f"the cluster's part failed: {', '.join(left)}")
             left = []
         if left:
-            raise Leftovers(f"left behind: {', '.join(left)}", hint=f"scaletest-runner gc --run {self._options.run_id}")
+            raise Leftovers(
+                f"left behind: {', '.join(left)}", hint=f"run `scaletest-runner gc --run {self._options.run_id}`"
+            )
         if self.target:
             await self.target.stop()
 

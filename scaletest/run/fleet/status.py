@@ -101,7 +101,10 @@ def cluster_kubeconfig(host: RegisteredHost, status: FleetStatus, ordinal: int) 
                 if pod.status.pod_ip in str(yaml.safe_load(path.read_text())["clusters"]):
                     return path
             raise UsageError(f"{name} has no kubeconfig yet", hint="wait until its pod is Ready")
-    raise UsageError(f"there is no {name}", hint=f"there are {', '.join(status.clusters()) or 'none'}")
+    raise UsageError(
+        f"there is no {name}",
+        hint=f"choose one of {', '.join(status.clusters())}" if status.clusters() else "wait until its pods are there",
+    )
 
 
 async def _host(host: RegisteredHost) -> FleetStatus:

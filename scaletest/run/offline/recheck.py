@@ -151,7 +151,7 @@ def _read_summary(results: Path) -> Summary:
         raise UsageError(f"{path} is not JSON: {error}") from error
     except ValueError as error:
         raise UsageError(
-            f"{path} is not as a run writes it: {error}", hint="scaletest-runner schema summary"
+            f"{path} is not as a run writes it: {error}", hint="compare it with `scaletest-runner schema summary`"
         ) from error
 
 

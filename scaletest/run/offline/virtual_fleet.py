@@ -66,7 +66,7 @@ def virtual_fleet(plan: Plan, seconds: float) -> Simulation:
 
 
 def seeded_machines(document: Mapping[str, Any]) -> Iterator[Machine]:
-    """The machines of a seed file."""
+    """The machines of a fleet file."""
     vectors = {name: parse_vector(kind["allocatable"]) for name, kind in document["kinds"].items()}
     for batch in document["machines"]:
         kind, state = document["kinds"][batch["kind"]], MachineState[batch["state"].upper()]

@@ -61,7 +61,7 @@ def refuse_without_prometheus(sets: dict[str, Any]) -> None:
     if not _below(sets, "prometheus").get("enabled", True):
         raise UsageError(
             "--set prometheus.enabled=false: a run is judged from the chart's own Prometheus",
-            hint="--prometheus-url names another way to it, not another one",
+            hint="leave it enabled; --prometheus-url names another way to the same one",
         )
 
 
@@ -81,7 +81,7 @@ def _read_url(url: str) -> str:
     if not usable:
         raise UsageError(
             f"--prometheus-url {url!r} is not https://HOST:PORT",
-            hint="the run's own Prometheus, which speaks TLS only; its snapshots are one port further",
+            hint="name the run's own Prometheus, which speaks TLS only; its snapshots are one port further",
         )
     return url
 

@@ -72,7 +72,7 @@ async def examine(request: Request, find_helm: FindHelm, dress: Dress) -> Examin
     refuse_wrong_namespace(target.namespace)
     chart = (target.chart or CHART).absolute()
     if not (chart / "Chart.yaml").is_file():
-        raise UsageError(f"{chart} is not a chart", hint="a chart is a folder with a Chart.yaml")
+        raise UsageError(f"{chart} is not a chart", hint="give a folder that holds a Chart.yaml")
     overrides = read_overrides(target.sets, chart)
 
     examined = Examined(request, plan, caps, dress, chart, target.namespace)

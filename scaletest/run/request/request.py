@@ -93,7 +93,9 @@ def read_caps(request: Request) -> Caps:
 def refuse_wrong_namespace(name: str) -> None:
     """Raises UsageError for what Kubernetes takes for no namespace."""
     if not _NAMESPACE_NAME.fullmatch(name):
-        raise UsageError(f"--namespace: {name!r} is not a name", hint="a-z, 0-9 and - between them, at most 63")
+        raise UsageError(
+            f"--namespace: {name!r} is not a name", hint="use a-z, 0-9 and - between them, at most 63 characters"
+        )
 
 
 def _read_seed(text: str) -> int:

@@ -45,6 +45,6 @@ def _default_of(path: str, chart: Path) -> Any:
     at: Any = yaml.safe_load(values.read_text()) if values.exists() else {}
     for part in path.split("."):
         if not isinstance(at, dict) or (at and part not in at):
-            raise UsageError(f"--set {path}: the chart has no such value", hint="chart/values.yaml lists them")
+            raise UsageError(f"--set {path}: the chart has no such value", hint="see chart/values.yaml")
         at = at.get(part, {})
     return at

@@ -51,7 +51,7 @@ def chosen_context(name: str = "") -> str:
         reason = f"the kubeconfig is not valid YAML: {' '.join(str(error).split())}"
     except (AttributeError, KeyError, TypeError):  # the client takes every YAML for a kubeconfig
         reason = "the kubeconfig is YAML, but no kubeconfig"
-    raise UsageError(f"there is no usable kube context: {reason}", hint="kubectl config get-contexts")
+    raise UsageError(f"there is no usable kube context: {reason}", hint="choose one of `kubectl config get-contexts`")
 
 
 def needs_consent(plan: "Plan", kind: TargetKind) -> bool:

@@ -54,7 +54,7 @@ async def install_chart(
                 journal.say("install", line)
                 last = line
             if hopeless := hopeless_container(pods):
-                raise InstallError(f"{hopeless} keeps ending", hint="the end of its log is in logs/ of the results")
+                raise InstallError(f"{hopeless} keeps ending", hint="read the end of its log, in logs/ of the results")
         await installing
     finally:
         installing.cancel()

@@ -77,7 +77,7 @@ def too_little_memory(plan: Plan, footprint: Footprint) -> Iterator[UsageError]:
         yield UsageError(
             f"about {footprint.host_bytes / GIB:,.1f} GiB are needed at once, "
             f"this machine has {host.memory_gi_b:g} GiB",
-            hint="a smaller profile, fewer clusters (topology.kwokClusters), or another substrate",
+            hint="choose a smaller profile, fewer clusters (topology.kwokClusters), or another substrate",
         )
 
 
@@ -245,7 +245,7 @@ def _homeless_gang(plan: Plan) -> str:
 def not_built(plan: Plan) -> Iterator[UsageError]:
     """A refusal for what a profile or substrate may say, but a run does not do yet."""
     if missing := parts_not_built(plan):
-        yield UsageError(f"not built yet: {', '.join(missing)}", hint="`dev-50` on `embedded` runs today")
+        yield UsageError(f"not built yet: {', '.join(missing)}", hint="try `dev-50` on `embedded`, which runs today")
 
 
 def parts_not_built(plan: Plan) -> list[str]:

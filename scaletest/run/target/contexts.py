@@ -68,6 +68,7 @@ async def copy_context(kubectl: Path, context: str, target: Path) -> None:
     out, err = await process.communicate()
     if process.returncode != 0:
         raise UsageError(
-            f"context {context!r}: {err.decode(errors='replace').strip()}", hint="kubectl config get-contexts"
+            f"context {context!r}: {err.decode(errors='replace').strip()}",
+            hint="choose one of `kubectl config get-contexts`",
         )
     write_file(target, out, mode=0o600)

@@ -76,7 +76,7 @@ class Helm:
                 await self._chart(chart), self._release, values, namespace=self._namespace
             )
         except helm_errors.Error as error:
-            hint = f"{chart / 'values.yaml'} lists the values, with what each is for"
+            hint = f"{chart / 'values.yaml'} for the values, with what each is for"
             raise _chart_error("helm template", error, chart, values, chosen, hint) from error
 
     async def install(
@@ -106,7 +106,7 @@ class Helm:
                 return
             except helm_errors.Error as error:
                 if error.returncode != -signal.SIGKILL or attempt == _ATTEMPTS:
-                    hint = "rendered-values.yaml in the results holds all the values it got"
+                    hint = "see rendered-values.yaml in the results for all the values it got"
                     raise _chart_error("helm install", error, chart, values, chosen or {}, hint) from error
 
     async def _chart(self, path: Path) -> Chart:

@@ -21,9 +21,9 @@ async def refuse_occupied(api: KubeApi, gc_command: str) -> None:
             )
         raise UsageError(
             f"namespace {api.namespace} is occupied by run {holder.run_id}",
-            hint=f"{gc_command} --run {holder.run_id} removes it unless its runner lives; {TAKE_ANOTHER}",
+            hint=f"run `{gc_command} --run {holder.run_id}` unless its runner lives; {TAKE_ANOTHER}",
         )
     homeless = {run_id: run for run_id, run in (await api.runs()).items() if not run.namespaces}
     if homeless:
         left = ", ".join(f"{name} (run {run_id})" for run_id, run in homeless.items() for name in run.names())
-        raise UsageError(f"a former run left something behind: {left}", hint=f"{gc_command} --all removes it")
+        raise UsageError(f"a former run left something behind: {left}", hint=f"run `{gc_command} --all`")

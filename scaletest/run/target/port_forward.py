@@ -44,7 +44,7 @@ class PortForward:
                 raise
             raise HostError(
                 f"{self._pod}:{self._port} cannot be reached by kubectl port-forward: {self._last_words}",
-                hint="--prometheus-url names another way to it",
+                hint="name another way to it with --prometheus-url",
             ) from None
         return f"127.0.0.1:{self._local_port}"
 

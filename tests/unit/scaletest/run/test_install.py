@@ -49,7 +49,7 @@ async def refusal(cluster: Cluster) -> UsageError:
 async def test_an_occupied_namespace_is_a_wrong_use_that_names_who_has_it() -> None:
     refused = await refusal(Cluster(Holder("run-1", leaving=False)))
     assert (refused.exit_code, refused.message) == (2, "namespace mine is occupied by run run-1")
-    assert refused.hint.startswith("gc --context c --run run-1 removes it")
+    assert refused.hint.startswith("run `gc --context c --run run-1` unless")
     assert "--namespace NAME" in refused.hint
 
 
