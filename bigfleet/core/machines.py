@@ -46,7 +46,6 @@ class CapacityType(IntEnum):
         return "CapacityType(0)" if self is CapacityType.UNSPECIFIED else self.name.title().replace("_", "")
 
 
-BOUND = (MachineState.CONFIGURED, MachineState.CONFIGURING)
 TRANSITIONAL = (MachineState.CREATING, MachineState.CONFIGURING, MachineState.DRAINING, MachineState.DELETING)
 _CLUSTER_REQUIRED = (MachineState.CONFIGURED, MachineState.DRAINING)
 _HOST_REQUIRED = (MachineState.IDLE, MachineState.CONFIGURING, MachineState.DELETING, *_CLUSTER_REQUIRED)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from bigfleet.core.machines import BOUND, Machine, MachineState
+from bigfleet.core.machines import Machine, MachineState
 from bigfleet.core.needs import Need
 from bigfleet.core.penalty import effective_cost, upper_bound
 from bigfleet.core.requirements import NeedProfile
@@ -69,7 +69,11 @@ class Snapshot:
 
         See docs/reference/engine.md#credit.
         """
-        return [machine for state in BOUND for machine in self._bound_in(cluster, state)]
+        return [
+            machine
+            for state in (MachineState.CONFIGURED, MachineState.CONFIGURING)
+            for machine in self._bound_in(cluster, state)
+        ]
 
     def _bound_in(self, cluster: str, state: MachineState) -> Sequence[Machine]:
         return sorted((machine for machine in self.in_state(state) if machine.cluster == cluster), key=keep_order)

@@ -30,11 +30,6 @@ def refuse(refusals: Sequence[UsageError]) -> None:
         raise UsageError(message, hint="; ".join(said))
 
 
-def refuse_the_impossible(plan: Plan) -> None:
-    """Raises UsageError, with all reasons, for a plan that no run could bring to a verdict."""
-    refuse(refusals_of(plan))
-
-
 def refusals_of_run(plan: Plan, caps: Caps) -> list[UsageError]:
     """Every reason why a run of this plan is not begun today, with these caps."""
     return [*refusals_of(plan), *not_built(plan), *beyond_caps(plan, caps)]

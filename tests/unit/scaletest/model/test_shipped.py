@@ -26,8 +26,8 @@ from scaletest.model.geometry import derive_cost, derive_geometry
 from scaletest.model.plan import Plan, make_plan
 from scaletest.project import PROJECT
 from scaletest.report.plan import full_plan_lines
-from scaletest.run.steps.preflight import refusals_of, refuse_the_impossible, shortage, warnings_of
-from tests.unit.plans import LAPTOP, shipped_plan
+from scaletest.run.steps.preflight import refusals_of, shortage, warnings_of
+from tests.unit.plans import LAPTOP, refuse_the_impossible, shipped_plan
 
 FAT, MID, KIND = "example-fat-host", "example-mid-host", "example-kind-laptop"
 DEV = ("dev-50", "dev-500", "smoke")

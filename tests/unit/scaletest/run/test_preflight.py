@@ -14,8 +14,8 @@ from scaletest.model.documents.profile import Profile
 from scaletest.model.documents.substrate import Host, Substrate
 from scaletest.model.plan import Plan, make_plan
 from scaletest.run.steps.guard import DEFAULT_CAPS
-from scaletest.run.steps.preflight import refusals_of_run, refuse_the_impossible, warnings_of
-from tests.unit.plans import LAPTOP, shipped_plan, smoke_plan
+from scaletest.run.steps.preflight import refusals_of_run, warnings_of
+from tests.unit.plans import LAPTOP, refuse_the_impossible, shipped_plan, smoke_plan
 from tests.unit.scaletest.model.test_draw import archetype
 from tests.unit.scaletest.model.test_plan import changed
 
