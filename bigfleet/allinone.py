@@ -76,9 +76,11 @@ class AllInOneOptions:
     host: str = "127.0.0.1"
     """What everything listens on: an IPv4 address of this machine."""
     shard_port: int = 7780
+    """Of the shard's RPCs."""
     coordinator_port: int = 7790
     """Its etcd takes the next two."""
     provider_port: int = 7800
+    """Of the fake provider's RPCs."""
     metrics_offset: int = 1000
     """Each one's metrics are at its port plus this."""
     fleet: Path | None = None

@@ -14,28 +14,28 @@ ROLLUP_SECONDS = 10.0
 class OperatorOptions:
     """Settings of the operator."""
 
-    # The cluster's name for life: the shard keys its demand by it, and its certificate must carry it.
     cluster_id: str
-    # `host:port` of the one shard that serves this cluster.
+    """The cluster's name for life: the shard keys its demand by it, and its certificate must carry it."""
     shard_addr: str
-    # How to reach the cluster's apiserver: certificates or a token.
+    """`host:port` of the one shard that serves this cluster."""
     kubeconfig: Path
-    # `host:port` of /metrics, /healthz and /readyz; 0 = nowhere.
+    """How to reach the cluster's apiserver: certificates or a token."""
     metrics_addr: str = ":8770"
-    # Requests per second to the cluster's apiserver, on average.
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
     qps: float = 200.0
-    # Requests that may go out at once after a pause.
+    """Requests per second to the cluster's apiserver, on average."""
     burst: int = 400
-    # CapacityRequests acknowledged at the same time.
+    """Requests that may go out at once after a pause."""
     ack_concurrency: int = 64
-    # The longest time between two roll-ups, 0 = 10 s; changed demand is sent within a second.
+    """CapacityRequests acknowledged at the same time."""
     rollup_interval_seconds: float = ROLLUP_SECONDS
-    # A Go template of .ClusterID, .MachineID and .Requirements (.Key, .Operator, .Values); None renders a comment.
+    """The longest time between two roll-ups, 0 = 10 s; changed demand is sent within a second."""
     bootstrap_template_file: Path | None = None
-    # The operator's certificate, key and CA.
+    """A Go template of .ClusterID, .MachineID and .Requirements (.Key, .Operator, .Values); None renders a comment."""
     tls_dir: Path | None = None
-    # Without any TLS: the shard cannot tell whose demand this is; only for trying things out.
+    """The operator's certificate, key and CA."""
     plaintext: bool = False
+    """Without any TLS: the shard cannot tell whose demand this is; only for trying things out."""
     renewal: Renewal = field(default_factory=Renewal)
 
     def __post_init__(self) -> None:

@@ -16,16 +16,16 @@ from bigfleet.process.daemon import serve_metrics, watch_loop_lag
 class PodControllerOptions:
     """Settings of the pod-controller."""
 
-    # How to reach the cluster's apiserver: certificates or a token.
     kubeconfig: Path
-    # `host:port` of /metrics, /healthz and /readyz; 0 = nowhere.
+    """How to reach the cluster's apiserver: certificates or a token."""
     metrics_addr: str = ":8080"
-    # Requests per second to the cluster's apiserver, on average.
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
     qps: float = 200.0
-    # Requests that may go out at once after a pause.
+    """Requests per second to the cluster's apiserver, on average."""
     burst: int = 400
-    # YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations.
+    """Requests that may go out at once after a pause."""
     priority_class_defaults: Path | None = None
+    """YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations."""
 
 
 async def serve(options: PodControllerOptions) -> None:

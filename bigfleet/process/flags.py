@@ -1,8 +1,8 @@
 """Command-line flags of a process, taken from its options dataclass: one place says what can be set.
 
-A field `metrics_addr: str` becomes `--metrics-addr`; the comment above a field, or the docstring below it, is its help;
-a field that is itself a dataclass gives its own fields under its name (`--faults-refuse-configure`). A field of
-literals takes one of them, a tuple takes several values, and `metadata={"short": "-o"}` adds a short name.
+A field `metrics_addr: str` becomes `--metrics-addr`; the docstring below a field is its help; a field that is itself a
+dataclass gives its own fields under its name (`--faults-refuse-configure`). A field of literals takes one of them, a
+tuple takes several values, and `metadata={"short": "-o"}` adds a short name.
 """
 
 import argparse
@@ -108,20 +108,12 @@ def _build(options: type[T], given: dict[str, Any], prefix: str, base: object | 
 
 
 def _field_help(options: type[Any]) -> dict[str, str]:
-    """Comments above fields and docstrings below them, by field name."""
-    source = textwrap.dedent(inspect.getsource(options))
-    lines = source.splitlines()
-    body = typing.cast(ast.ClassDef, ast.parse(source).body[0]).body
+    """The docstrings below fields, by field name."""
+    body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(options))).body[0]).body
     helps: dict[str, str] = {}
     for node, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        above: list[str] = []
-        index = node.lineno - 2
-        while index >= 0 and lines[index].strip().startswith("#"):
-            above.insert(0, lines[index].strip().removeprefix("#").strip())
-            index -= 1
         if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            above.append(str(following.value.value))
-        helps[node.target.id] = " ".join(" ".join(above).split())
+            helps[node.target.id] = " ".join(str(following.value.value).split())
     return helps

@@ -40,6 +40,7 @@ class IssuerOptions:
     service_account_dir: Path
     """The issuer's own token; its account may create TokenReviews and get pods of the namespace."""
     metrics_addr: str = ":8810"
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
 
 
 class EnrolRequest(msgspec.Struct, forbid_unknown_fields=True):

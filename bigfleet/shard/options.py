@@ -16,14 +16,14 @@ from bigfleet.security.renewal import Renewal
 class IdleHolds:
     """How long a machine that no need wants is kept before it is deleted."""
 
-    # Seconds for which a free on-demand machine is kept; inf = for ever.
     on_demand_seconds: float = 300.0
-    # Seconds for which a free spot machine is kept; inf = for ever.
+    """Seconds for which a free on-demand machine is kept; inf = for ever."""
     spot_seconds: float = 60.0
-    # Seconds for which a free reserved machine is kept; inf = for ever.
+    """Seconds for which a free spot machine is kept; inf = for ever."""
     reserved_seconds: float = math.inf
-    # Seconds for which a free bare-metal machine is kept; inf = for ever.
+    """Seconds for which a free reserved machine is kept; inf = for ever."""
     bare_metal_seconds: float = math.inf
+    """Seconds for which a free bare-metal machine is kept; inf = for ever."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -44,68 +44,68 @@ class IdleHolds:
 class ShardOptions:
     """Settings of a shard."""
 
-    # `host:port` of the gRPC services Shard and ShardRead.
     listen: str = "127.0.0.1:7780"
-    # `host:port` of /metrics, /healthz and /readyz; 0 = nowhere.
+    """`host:port` of the gRPC services Shard and ShardRead."""
     metrics_addr: str = ":8780"
-    # The shard's name towards provider and coordinator; fencing is per id, so no two shards may share one.
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
     id: str = "shard-0"
-    # Holds the epoch and the assigned domains; must survive a restart.
+    """The shard's name towards provider and coordinator; fencing is per id, so no two shards may share one."""
     data_dir: Path = Path("data")
-    # `host:port` of the capacity provider.
+    """Holds the epoch and the assigned domains; must survive a restart."""
     provider_addr: str = "127.0.0.1:7800"
-    # What the shard owns before the coordinators have given it its first domain: `everything` for a shard that is alone
-    # with its provider, `nothing` for one of several.
+    """`host:port` of the capacity provider."""
     unassigned_owns: Literal["everything", "nothing"] = "everything"
-    # One address or several, comma-separated; None starts no report loop.
+    """What the shard owns before the coordinators have given it its first domain: `everything` for a shard that is
+    alone with its provider, `nothing` for one of several."""
     coordinator_addr: str | None = None
-    # How others reach this shard; None means `listen`.
+    """One address or several, comma-separated; None starts no report loop."""
     advertise_addr: str | None = None
-    # Seconds between two reports to the coordinator.
+    """How others reach this shard; None means `listen`."""
     coordinator_heartbeat_interval_seconds: float = 10.0
-    # The longest time between two cycles; roll-ups and state changes wake one sooner.
+    """Seconds between two reports to the coordinator."""
     cycle_interval_seconds: float = 10.0
-    # Machines per answer of the provider's List, so that no fleet outgrows a message; 0 asks for all at once.
+    """The longest time between two cycles; roll-ups and state changes wake one sooner."""
     list_page_size: int = 10_000
-    # Ask for what changed since the last List; otherwise every cycle lists everything.
+    """Machines per answer of the provider's List, so that no fleet outgrows a message; 0 asks for all at once."""
     incremental_reconcile: bool = True
-    # How often everything is listed all the same, one page per cycle: not every provider tells of what has gone.
+    """Ask for what changed since the last List; otherwise every cycle lists everything."""
     full_reconcile_interval_seconds: float = 600.0
-    # Provider calls at the same time.
+    """How often everything is listed all the same, one page per cycle: not every provider tells of what has gone."""
     execute_concurrency: int = 1
-    # Actions dispatched by one cycle, the rest waits for the next (at once); 0 = unlimited.
+    """Provider calls at the same time."""
     max_actions_per_cycle: int = 0
-    # The same hint goes to a cluster at most this often.
+    """Actions dispatched by one cycle, the rest waits for the next (at once); 0 = unlimited."""
     available_capacity_interval_seconds: float = 5.0
-    # How long a Bootstrap whose operator has hung up waits for it to come back; then its machine is Idle again.
+    """The same hint goes to a cluster at most this often."""
     reconnect_seconds: float = 10.0
-    # Cycles at the start that are left out of the cycle histograms.
+    """How long a Bootstrap whose operator has hung up waits for it to come back; then its machine is Idle again."""
     metrics_warmup_cycles: int = 0
-    # Log where every 20th cycle's time went; BIGFLEET_PHASEDUMP=1 in the environment asks for it too.
+    """Cycles at the start that are left out of the cycle histograms."""
     phase_attribution_log: bool = field(default_factory=lambda: os.environ.get("BIGFLEET_PHASEDUMP") == "1")
-    # Reclaims of a cluster within any `cap_window_seconds`, as a part of its Configured machines; 0 = no cap.
+    """Log where every 20th cycle's time went; BIGFLEET_PHASEDUMP=1 in the environment asks for it too."""
     reclaim_cap_fraction: float = 0.05
-    # Deletes within any `cap_window_seconds`, as a part of all bought machines that have a hold; 0 = no cap.
+    """Reclaims of a cluster within any `cap_window_seconds`, as a part of its Configured machines; 0 = no cap."""
     release_cap_fraction: float = 0.05
-    # The window of both caps: 0.05 of it is 30 % a minute, however fast cycles come.
+    """Deletes within any `cap_window_seconds`, as a part of all bought machines that have a hold; 0 = no cap."""
     cap_window_seconds: float = 10.0
-    # How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back.
+    """The window of both caps: 0.05 of it is 30 % a minute, however fast cycles come."""
     reclaim_after_seconds: float = 30.0
+    """How long a machine must have been excess before it is reclaimed: the time that evicted Pods take to come back."""
     idle_hold: IdleHolds = field(default_factory=IdleHolds)
-    # Hold a roll-up that drops nearly all demand until it was confirmed twice.
     empty_rollup_guard: bool = True
-    # The kill switch: decide everything, execute nothing.
+    """Hold a roll-up that drops nearly all demand until it was confirmed twice."""
     actuation_paused: bool = False
-    # Shadow mode: decide and log everything, execute nothing.
+    """The kill switch: decide everything, execute nothing."""
     dry_run: bool = False
-    # One JSON line per action is appended here.
+    """Shadow mode: decide and log everything, execute nothing."""
     audit_log: Path | None = None
-    # A node's name is this prefix and its machine's id.
+    """One JSON line per action is appended here."""
     node_name_prefix: str = ""
-    # The shard's certificate, key and CA.
+    """A node's name is this prefix and its machine's id."""
     tls_dir: Path | None = None
-    # Without any TLS, and so without any check of the callers; only for trying things out.
+    """The shard's certificate, key and CA."""
     plaintext: bool = False
+    """Without any TLS, and so without any check of the callers; only for trying things out."""
     renewal: Renewal = field(default_factory=Renewal)
 
     def __post_init__(self) -> None:

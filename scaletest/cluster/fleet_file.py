@@ -25,12 +25,12 @@ log = structlog.get_logger(__name__)
 class FleetOptions:
     """What is read, and where the fleet file goes."""
 
-    # The load profile, YAML.
     load_profile: Path
-    # Sizes of the tiers, YAML.
+    """The load profile, YAML."""
     seeding: Path
-    # The fleet file, JSON.
+    """Sizes of the tiers, YAML."""
     out: Path
+    """The fleet file, JSON."""
 
 
 async def serve(options: FleetOptions) -> None:

@@ -24,11 +24,12 @@ _NAME = re.compile(r"^[0-9A-Za-z-]+$")
 class SnapshotsOptions:
     """Where to listen and what to serve."""
 
-    # `host:port`, each of them.
     listen: tuple[str, ...]
-    # Prometheus writes its snapshots here: `<tsdb>/snapshots`.
+    """`host:port`, each of them."""
     directory: Path
+    """Prometheus writes its snapshots here: `<tsdb>/snapshots`."""
     tls_dir: Path
+    """The pod's own certificate."""
     renewal: Renewal = field(default_factory=Renewal)
 
 

@@ -59,36 +59,47 @@ class WorkloadOptions:
     """What the processes of one cluster are told."""
 
     cluster_id: str
+    """The KWOK cluster, as `kwok-cluster-0`."""
     pod_ip: str
-    # admin.kubeconfig and the markers; shared with container `apiserver`.
+    """Where all processes listen."""
     shared_dir: Path
-    # All shards, as `host:port,host:port,…`; cluster N belongs to shard N modulo their number.
+    """admin.kubeconfig and the markers; shared with container `apiserver`."""
     shard_addrs: str
+    """All shards, as `host:port,host:port,…`; cluster N belongs to shard N modulo their number."""
     provider_addr: str
-    # The YAML that the chart mounts.
+    """`host:port` of the provider."""
     load_profile: Path
-    # All coordinators, likewise: clusters have no business with them, and it is tried whether they know.
+    """The YAML that the chart mounts."""
     coordinator_addrs: str = ""
-    # The pod's own certificate.
+    """All coordinators, as `host:port,…`: clusters have no business with them, and it is tried whether they know."""
     tls_dir: Path | None = None
-    # Without any TLS; only for trying things out.
+    """The pod's own certificate."""
     plaintext: bool = False
-    # The operator renews the pod's certificate.
+    """Without any TLS; only for trying things out."""
     renewal: Renewal = field(default_factory=Renewal)
-    # The pod's ServiceAccount, for the run's phase; None when there is no run to watch.
+    """The operator renews the pod's certificate."""
     service_account_dir: Path | None = None
+    """The pod's ServiceAccount, for the run's phase; None when there is no run to watch."""
     operator_qps: float = OperatorOptions.qps
+    """Requests per second of the operator to the cluster's apiserver, on average."""
     operator_burst: int = OperatorOptions.burst
+    """Requests that the operator may send at once after a pause."""
     operator_ack_concurrency: int = OperatorOptions.ack_concurrency
+    """CapacityRequests that the operator acknowledges at the same time."""
     operator_rollup_interval_seconds: float = OperatorOptions.rollup_interval_seconds
-    # What a bare machine is told; None: a comment.
+    """The longest time between two roll-ups of the operator."""
     operator_bootstrap_template_file: Path | None = None
+    """What a bare machine is told; None: a comment."""
     pod_controller_qps: float = PodControllerOptions.qps
+    """Requests per second of the pod-controller to the cluster's apiserver, on average."""
     pod_controller_burst: int = PodControllerOptions.burst
-    # YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations.
+    """Requests that the pod-controller may send at once after a pause."""
     pod_controller_priority_class_defaults: Path | None = None
+    """YAML: PriorityClass name → {interruptionPenalty, reclamationPenalty}, for Pods without annotations."""
     boot_delay_median_seconds: float = 0.5
+    """Half of the machines boot faster; 0: all at once."""
     boot_delay_p99_seconds: float = 2.0
+    """99 of 100 machines boot faster."""
 
 
 def fork_processes(options: WorkloadOptions) -> dict[str, Fork]:

@@ -12,7 +12,9 @@ class Latency:
     """Seconds. Equal median and p99 is a constant."""
 
     median_seconds: float
+    """Half of them take less; 0: none takes any time."""
     p99_seconds: float
+    """99 of 100 take less."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.median_seconds <= self.p99_seconds < math.inf:

@@ -41,9 +41,11 @@ class Timeouts:
     """Seconds until a transition that has not landed makes its machine Failed."""
 
     create_seconds: float = 300.0
+    """From the ack of a Create to Idle."""
     configure_seconds: float = 300.0
     """Includes the wait for the node to be Ready."""
     delete_seconds: float = 300.0
+    """From the ack of a Delete to Speculative."""
     drain_beyond_grace_seconds: float = 60.0
     """On top of the grace that the drain was asked with."""
     resumed_seconds: float = 60.0

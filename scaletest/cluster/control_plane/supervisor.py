@@ -51,25 +51,26 @@ log = structlog.get_logger(__name__)
 class ControlPlaneOptions:
     """How to run one cluster's control plane."""
 
-    # Everything binds this address.
     pod_ip: str
-    # Certificates, admin.kubeconfig, etcd's data and the ready marker; shared with container `workload`.
+    """Everything binds this address."""
     shared_dir: Path
+    """Certificates, admin.kubeconfig, etcd's data and the ready marker; shared with container `workload`."""
     metrics_addr: str
-    # What keeps the objects: etcd, or kine if the image holds that binary.
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
     storage: str = "etcd"
-    # 0: kwok keeps no Node leases, which are most of an idle cluster's work.
+    """What keeps the objects: etcd, or kine if the image holds that binary."""
     node_lease_seconds: int = 0
-    # The apiserver's soft memory limit; near its live heap (about 450 MiB at 2,500 Pods) it burns CPU.
+    """0: kwok keeps no Node leases, which are most of an idle cluster's work."""
     apiserver_memory_mib: int = 900
-    # The longest pause between two attempts to schedule a Pod; 0: Kubernetes' own 10 s. Never lower it to pass a gate:
-    # it is a lever for density alone.
+    """The apiserver's soft memory limit; near its live heap (about 450 MiB at 2,500 Pods) it burns CPU."""
     scheduler_pod_max_backoff_seconds: int = 0
-    # Once the canary is bound, let kube-scheduler rest until the load-driver has bound the first fill. It would try
-    # every Pod twice, without a node and then too late, and that is much of a fill's work.
+    """The longest pause between two attempts to schedule a Pod; 0: Kubernetes' own 10 s. Never lower it to pass a
+    gate: it is a lever for density alone."""
     rest_scheduler: bool = False
-    # Passed to kube-apiserver as it is (the substrate's apiserver.extraFlags); may be repeated.
+    """Once the canary is bound, let kube-scheduler rest until the load-driver has bound the first fill. It would
+    try every Pod twice, without a node and then too late, and that is much of a fill's work."""
     apiserver_extra_flag: tuple[str, ...] = ()
+    """Passed to kube-apiserver as it is (the substrate's apiserver.extraFlags); may be repeated."""
 
     def __post_init__(self) -> None:
         if self.storage not in commands.STORAGES:

@@ -64,22 +64,29 @@ class LoadDriverOptions:
     """Which cluster's demand, and where."""
 
     cluster_id: str
+    """The KWOK cluster, as `kwok-cluster-0`."""
     kubeconfig: Path
+    """Of that cluster's apiserver."""
     metrics_addr: str
-    # The load profile, YAML.
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
     profile: Path
-    # Written when the demand exists as CapacityRequests.
+    """The load profile, YAML."""
     demand_ready_file: Path
-    # Written when our share of the first fill is bound; kube-scheduler may wait for it.
+    """Written when the demand exists as CapacityRequests."""
     fill_bound_file: Path
-    # The pod's ServiceAccount, to watch the run's phase with; None: no run to watch, so no churn and no steady figures.
+    """Written when our share of the first fill is bound; kube-scheduler may wait for it."""
     service_account_dir: Path | None = None
-    # The cluster's certificate, and the servers that must refuse it for other identities; empty: that is not probed.
-    # What the shard holds of this cluster is read with it.
+    """The pod's ServiceAccount, to watch the run's phase with; None: no run to watch, so no churn and no steady
+    figures."""
     tls_dir: Path | None = None
+    """The cluster's certificate, and the servers that must refuse it for other identities; empty: that is not
+    probed. What the shard holds of this cluster is read with it."""
     shard_addr: str = ""
+    """`host:port` of the cluster's shard, whose needs are read; empty: they are not read."""
     provider_addr: str = ""
+    """`host:port` of the provider, whose check of identities is probed; empty: it is not."""
     coordinator_addrs: str = ""
+    """`host:port,…` of the coordinators, whose check of identities is probed; empty: it is not."""
 
 
 async def serve(options: LoadDriverOptions) -> None:

@@ -72,20 +72,28 @@ class NodeCreatorOptions:
     """How to play the machines of one cluster."""
 
     cluster_id: str
+    """The KWOK cluster, as `kwok-cluster-0`."""
     kubeconfig: Path
+    """Of that cluster's apiserver."""
     metrics_addr: str
-    # The provider: is told of Ready nodes, and says which machines exist; empty: all that are announced exist.
+    """`host:port` of /metrics, /healthz and /readyz; 0 = nowhere."""
     provider_addr: str = ""
+    """The provider: is told of Ready nodes, and says which machines exist; empty: all that are announced exist."""
     tls_dir: Path | None = None
-    # From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine.
+    """The pod's own certificate."""
     boot_delay_median_seconds: float = 0.5
+    """From the first sight of a booting UpcomingNode until its Node exists; lognormal, fixed per machine."""
     boot_delay_p99_seconds: float = 2.0
-    # From a Node's end until its Pods are ended: longer than a replacement takes, and shorter than the 40 s of
-    # kube-controller-manager.
+    """99 of 100 machines boot faster."""
     lost_pods_after_seconds: float = 30.0
+    """From a Node's end until its Pods are ended: longer than a replacement takes, and shorter than the 40 s of
+    kube-controller-manager."""
     qps: float = 200
+    """Requests per second to the cluster's apiserver, on average."""
     burst: int = 400
+    """Requests that may go out at once after a pause."""
     concurrency: int = 32
+    """Nodes that are written at the same time."""
 
 
 async def serve(options: NodeCreatorOptions) -> None:

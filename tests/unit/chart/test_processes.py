@@ -1,7 +1,9 @@
 """What the chart tells its processes: flags that they know, files that they can read, settings that arrive."""
 
+import dataclasses
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import yaml
 from bigfleet.cli import PROCESSES as BIGFLEET
 from bigfleet.podcontroller.penalties import load_defaults
 from bigfleet.process.dispatch import ProcessEntry
-from bigfleet.process.flags import parse_options
+from bigfleet.process.flags import _field_help, _fields, parse_options
 from scaletest.cluster.cli import PROCESSES as CLUSTER
 from scaletest.cluster.control_plane.supervisor import ControlPlaneOptions
 from scaletest.cluster.workload import operator_options, pod_controller_options
@@ -234,3 +236,20 @@ def test_grafana_answers_where_the_runbook_forwards_a_port() -> None:
     (port,) = service["spec"]["ports"]
     assert port["port"] == 3000
     assert pods_of("everything")["grafana"].ports == {3000: "http"}
+
+
+def flags_of(options: type[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(flag, help) of everything that can be set."""
+    helps = _field_help(options)
+    for field, kind, _ in _fields(options, None):
+        if dataclasses.is_dataclass(kind):
+            yield from flags_of(kind, f"{prefix}{field}_")
+        else:
+            yield f"--{prefix}{field}".replace("_", "-"), helps.get(field, "")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_flag_has_its_help(program: str) -> None:
+    for name, process in PROGRAMS[program].items():
+        options = getattr(importlib.import_module(process.module), process.options)
+        assert [flag for flag, help_text in flags_of(options) if not help_text] == [], name

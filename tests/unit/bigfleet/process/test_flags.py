@@ -22,8 +22,8 @@ class Inner:
 class Options:
     """What a test process can be told."""
 
-    # Where to listen.
     listen: str
+    """Where to listen."""
     data_dir: Path | None = None
     """Where state is kept."""
     rate: float = 0.5
