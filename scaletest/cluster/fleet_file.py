@@ -5,6 +5,7 @@ seeds cannot drift apart, and no ConfigMap has to carry a hundred thousand machi
 """
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import structlog
 from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload, draw_clusters
-from scaletest.model.demand.needs import burst_machines, count_demand
-from scaletest.model.demand.seeding import Owner, fleet_document, free_machines, seed_fleet
+from scaletest.model.demand.seeding import Owner, fleet_document, free_machines, seed_share
+from scaletest.model.demand.shares import shares_of
 from scaletest.model.documents.loadprofile import LoadProfile, Seeding
 
 log = structlog.get_logger(__name__)
@@ -43,11 +44,20 @@ def render_fleet(load: LoadProfile, seeding: Seeding) -> dict[str, Any]:
     """The fleet file's content."""
     catalog, density, seed = seeding.catalog(load), seeding.density, seeding.machines
 
-    draws = list(draw_clusters(load.archetypes, load.target, load.seed, range(seeding.clusters)))
-    bursts = burst_machines(load.bursts, catalog.by_name, seeding.clusters, density)
-    demand = count_demand(draws, seeding.clusters, density, seed.configured_fraction, bursts)
-    free = free_machines(catalog, demand, seed, density, seeding.shards)
-    return fleet_document(seed_fleet(catalog, draws, free, seed, density, owner_of), density)
+    shares = shares_of(
+        draw_clusters(load.archetypes, load.target, load.seed, range(seeding.clusters)),
+        clusters=seeding.clusters,
+        shards=seeding.shards,
+        density=density,
+        configured_fraction=seed.configured_fraction,
+        bursts=load.bursts,
+        archetypes=catalog.by_name,
+    )
+    groups = (
+        seed_share(catalog, share, free_machines(catalog, share.demand, seed, density), seed, density, owner_of)
+        for share in shares
+    )
+    return fleet_document(chain.from_iterable(groups), density)
 
 
 def owner_of(workload: Workload, is_gang: bool) -> Owner:

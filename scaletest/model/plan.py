@@ -9,7 +9,8 @@ from typing import Any, Literal
 from scaletest.errors import UsageError
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import draw_clusters
-from scaletest.model.demand.needs import DrawnDemand, burst_machines, count_demand, machines_of_burst
+from scaletest.model.demand.needs import DrawnDemand, machines_of_burst
+from scaletest.model.demand.shares import shares_of
 from scaletest.model.demand.sizing import SeedSizes, mean_workload, seed_sizes
 from scaletest.model.documents.catalog import Catalog
 from scaletest.model.documents.durations import parse_duration
@@ -18,6 +19,7 @@ from scaletest.model.documents.profile import Burst, Profile
 from scaletest.model.documents.substrate import Host, Substrate
 from scaletest.model.footprint import Footprint, apiserver_memory_mib, predict_footprint
 from scaletest.model.geometry import Cost, Geometry, derive_cost, derive_geometry
+from scaletest.model.labels import RACK_KEY
 
 # Settling may take the fill at this rate, and never less than the floor (docs/reference/harness.md#settle-budget).
 _FILL_PODS_PER_SEC = 750
@@ -156,7 +158,10 @@ class Plan:
     def _moves_of(self, burst: Burst) -> Iterator[Move]:
         covered, returned = burst.covered_within_seconds or 0.0, burst.returned_within_seconds or 0.0
         machines = machines_of_burst(
-            burst, self.catalog.by_name[burst.archetype], self.geometry.kwok_clusters, self.profile.scale.density
+            burst,
+            self.catalog.by_name[burst.archetype],
+            range(self.geometry.kwok_clusters),
+            self.profile.scale.density,
         )
         yield Move(burst.at_seconds, covered, True, machines, f"the burst of {burst.archetype}")
         ends = burst.at_seconds + burst.duration_seconds
@@ -325,11 +330,20 @@ class Plan:
             | self.profile.shard.model_dump(include=_SHARD_VALUES, by_alias=True, exclude_none=True)
             | ({} if embedded else {"resources": self._shard_resources}),
             "prometheus": {} if embedded else {"resources": self._prometheus_resources},
-            "coordinator": {"replicas": self.geometry.coordinators},
+            "coordinator": {"replicas": self.geometry.coordinators, "domains": self._domains},
             "provider": {"seed": self.seed, "failureRatePerSec": self.profile.shard.failure_rate_per_sec},
             "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_defaults=True),
             "seeding": self.seeding.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
+
+    @property
+    def _domains(self) -> list[dict[str, str]]:
+        """Which shard owns which racks, for the coordinators. A shard alone owns everything without being told."""
+        shards = self.geometry.shards
+        return [
+            {"key": RACK_KEY, "value": rack.name, "shard": f"bigfleet-shard-{rack.shard}"}
+            for rack in (fleets.owned_racks(self.catalog, shards) if shards > 1 else ())
+        ]
 
     @property
     def _shard_resources(self) -> dict[str, Any]:
@@ -378,12 +392,14 @@ def make_plan(
             f"loadProfile.bursts: the catalog has no archetype {min(unknown)!r}",
             hint=f"use one of {', '.join(catalog.by_name)}",
         )
-    demand = count_demand(
+    shares = shares_of(
         draw_clusters(catalog.demand, geometry.pods_per_cluster, seed, range(_clusters_to_draw(catalog, geometry))),
-        clusters,
-        density,
-        profile.seed.configured_fraction,
-        burst_machines(_bursts_within(profile, soak), catalog.by_name, clusters, density),
+        clusters=clusters,
+        shards=geometry.shards,
+        density=density,
+        configured_fraction=profile.seed.configured_fraction,
+        bursts=_bursts_within(profile, soak),
+        archetypes=catalog.by_name,
     )
     return Plan(
         profile_name=profile_name,
@@ -400,8 +416,8 @@ def make_plan(
         sizes=seed_sizes(
             profile.seed, catalog.seeded, geometry.total_pods, density, geometry.kwok_clusters, geometry.shards
         ),
-        demand=demand,
-        free=fleets.free_machines(catalog, demand, profile.seed, density, geometry.shards),
+        demand=DrawnDemand.total([share.demand for share in shares]),
+        free=fleets.total_of(fleets.free_machines(catalog, share.demand, profile.seed, density) for share in shares),
     )
 
 
@@ -430,7 +446,9 @@ def _refuse_absurd(geometry: Geometry) -> None:
 
 def _clusters_to_draw(catalog: Catalog, geometry: Geometry) -> int:
     workloads = geometry.pods_per_cluster / mean_workload(catalog.demand)
-    return min(geometry.kwok_clusters, _DRAWN_CLUSTERS_MAX, max(1, int(_DRAWN_WORKLOADS_MAX / workloads)))
+    affordable = min(_DRAWN_CLUSTERS_MAX, int(_DRAWN_WORKLOADS_MAX / workloads))
+    # One of each shard at the least: its machines are counted by its own clusters.
+    return min(geometry.kwok_clusters, max(geometry.shards, affordable))
 
 
 def _ramp_budget(profile: Profile, geometry: Geometry, soak_seconds: float) -> float:

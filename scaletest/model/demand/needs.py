@@ -6,6 +6,7 @@ See docs/reference/engine.md#credit.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -51,6 +52,22 @@ class DrawnDemand:
     needs: int
     clusters_drawn: int
 
+    @classmethod
+    def total(cls, parts: Sequence[Self]) -> Self:
+        """Of several parts of the fleet."""
+        return cls(
+            pods_of=_added(part.pods_of for part in parts),
+            machines=_added(part.machines for part in parts),
+            bound=_added(part.bound for part in parts),
+            burst_machines=_added(part.burst_machines for part in parts),
+            largest_gang={
+                name: max(part.largest_gang.get(name, 0) for part in parts)
+                for name in dict.fromkeys(name for part in parts for name in part.largest_gang)
+            },
+            needs=sum(part.needs for part in parts),
+            clusters_drawn=sum(part.clusters_drawn for part in parts),
+        )
+
     @property
     def pods(self) -> int:
         return sum(self.pods_of.values())
@@ -58,6 +75,13 @@ class DrawnDemand:
     @property
     def total_machines(self) -> int:
         return sum(self.machines.values())
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
 
 
 def needs_of(draw: Draw, density: int) -> list[DrawnNeed]:
@@ -142,17 +166,17 @@ def machines_covering(asked: ReadVector, room: ReadVector) -> int:
 
 
 def burst_machines(
-    bursts: Iterable[Burst], archetypes: Mapping[str, Archetype], clusters: int, density: int
+    bursts: Iterable[Burst], archetypes: Mapping[str, Archetype], clusters: range, density: int
 ) -> dict[str, int]:
-    """Machines by archetype that the bursts take at most, if all came together."""
+    """Machines by archetype that the bursts take at most, if all came together, in clusters of these ordinals."""
     counts: Counter[str] = Counter()
     for burst in bursts:
         counts[burst.archetype] += machines_of_burst(burst, archetypes[burst.archetype], clusters, density)
     return dict(counts)
 
 
-def machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, density: int) -> int:
-    """Machines that one burst takes at its height, over all clusters."""
+def machines_of_burst(burst: Burst, archetype: Archetype, clusters: range, density: int) -> int:
+    """Machines that one burst takes at its height, over all of these clusters."""
     if archetype.gang:
         asked = scaled(archetype.largest_pod, archetype.gang.largest)
         each = burst.extra_target * machines_covering(asked, archetype.machine_allocatable(density))
@@ -161,12 +185,12 @@ def machines_of_burst(burst: Burst, archetype: Archetype, clusters: int, density
     return each * _participants(burst, clusters)
 
 
-def _participants(burst: Burst, clusters: int) -> int:
+def _participants(burst: Burst, clusters: range) -> int:
     """Clusters that take part; of very many, the first ones speak for all."""
-    if burst.selectivity in (0.0, 1.0):
-        return clusters * int(burst.selectivity)
-    asked = min(clusters, _ASKED_CLUSTERS_MAX)
-    return round(sum(takes_part(burst, ordinal) for ordinal in range(asked)) * clusters / asked)
+    if burst.selectivity in (0.0, 1.0) or not clusters:
+        return len(clusters) * int(burst.selectivity)
+    asked = clusters[:_ASKED_CLUSTERS_MAX]
+    return round(sum(takes_part(burst, ordinal) for ordinal in asked) * len(clusters) / len(asked))
 
 
 def count_demand(
@@ -192,7 +216,7 @@ def count_demand(
                 largest[name] = max(largest[name], need.machines)
 
     def stretch(count: int) -> int:
-        return round(count * clusters / drawn)
+        return round(count * clusters / drawn) if drawn else 0
 
     return DrawnDemand(
         pods_of={name: stretch(count) for name, count in pods.items()},

@@ -12,8 +12,9 @@ from itertools import count, islice
 from typing import Any
 
 from bigfleet.core.vectors import format_vector
-from scaletest.model.demand.draw import Draw, Workload, cluster_id, ordinal_of
+from scaletest.model.demand.draw import Workload, cluster_id, ordinal_of
 from scaletest.model.demand.needs import DrawnDemand, held_at_start, needs_of
+from scaletest.model.demand.shares import Share
 from scaletest.model.demand.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
 from scaletest.model.documents.catalog import Archetype, Catalog
 from scaletest.model.documents.profile import Seed
@@ -56,6 +57,22 @@ class Slot:
     axes: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class OwnedRack:
+    """A rack, and the shard whose machines stand in it."""
+
+    shard: int
+    name: str
+
+
+def owned_racks(catalog: Catalog, shards: int) -> Iterator[OwnedRack]:
+    """Every rack that a machine may be seeded in."""
+    zones = dict.fromkeys(zone for archetype in catalog.seeded for zone in archetype.zones)
+    for rack in range(shards * RACKS_PER_ZONE):
+        for zone in zones:
+            yield OwnedRack(rack // RACKS_PER_ZONE, rack_name(zone, rack))
+
+
 # A need's fingerprint and group, as the shard stamps them on what it acquires.
 Owner = tuple[str, str]
 NO_OWNER: Owner = ("", "")
@@ -77,14 +94,15 @@ class MachineGroup:
     owner: Owner = NO_OWNER
 
 
-def free_machines(catalog: Catalog, demand: DrawnDemand, seed: Seed, density: int, shards: int) -> TierCounts:
-    """Machines that no cluster holds at the start, by tier and archetype: in the mix of the demand, gangs whole."""
+def free_machines(catalog: Catalog, demand: DrawnDemand, seed: Seed, density: int) -> TierCounts:
+    """A shard's machines that no cluster holds at the start, by tier and archetype: in the mix of its clusters' demand,
+    gangs whole."""
     total = sum(demand.machines.values())
     burst = sum(demand.burst_machines.values()) if seed.speculative_count is None else 0
     wanted = {
         IDLE: int(total * exact(seed.idle_headroom_fraction)),
-        SPECULATIVE: _speculative(seed, total, shards),
-        SPOT: seed.spot_count * shards,
+        SPECULATIVE: _speculative(seed, total),
+        SPOT: seed.spot_count,
     }
     mix: Mapping[str, Any] = demand.machines
     if catalog.seed_archetypes:
@@ -100,30 +118,45 @@ def free_machines(catalog: Catalog, demand: DrawnDemand, seed: Seed, density: in
     return counts
 
 
+def total_of(shares: Iterable[TierCounts]) -> TierCounts:
+    """The free machines of several shards."""
+    total: TierCounts = {}
+    for share in shares:
+        for tier, counts in share.items():
+            mine = total.setdefault(tier, {})
+            for name, number in counts.items():
+                mine[name] = mine.get(name, 0) + number
+    return total
+
+
 def _gangs_of(catalog: Catalog, mix: Mapping[str, Any]) -> list[Archetype]:
     """Gang archetypes that are really asked for: a floor for one that is not drawn would add machines without use."""
     return [archetype for archetype in catalog.seeded if mix.get(archetype.name)]
 
 
-def _speculative(seed: Seed, total: int, shards: int) -> int:
+def _speculative(seed: Seed, total: int) -> int:
     if seed.speculative_count is not None:
-        return seed.speculative_count * shards
+        return seed.speculative_count
     return (seed.speculative_multiplier or 0) * total
 
 
-def seed_fleet(
-    catalog: Catalog, draws: Iterable[Draw], free: TierCounts, seed: Seed, density: int, owner_of: OwnerOf
+def seed_share(
+    catalog: Catalog, share: Share, free: TierCounts, seed: Seed, density: int, owner_of: OwnerOf
 ) -> Iterator[MachineGroup]:
-    """Every machine: those that a cluster holds, in the places its gangs need; then the free ones."""
+    """Every machine of a shard: those that its clusters hold, in the places their gangs need; then the free ones.
+
+    They stand in racks that no other shard has machines in: a rack is the domain by which shards own machines.
+    """
+    first_rack = share.shard * RACKS_PER_ZONE
     gangs: Counter[str] = Counter()
-    for draw in draws:
+    for draw in share.draws:
         cluster = cluster_id(draw.ordinal)
         needs = needs_of(draw, density)
         held_of = held_at_start(needs, seed.configured_fraction)
         if catalog.seed_archetypes:
             shares = allocate_machines(catalog.seeded, sum(held_of), density)
             for archetype in catalog.seeded:
-                slots = islice(_slots(archetype), shares[archetype.name])
+                slots = islice(_slots(archetype, first_rack), shares[archetype.name])
                 yield from _grouped(CONFIGURED, archetype, slots, cluster, max(archetype.priority_classes))
             continue
         for need, held in zip(needs, held_of, strict=True):
@@ -132,16 +165,16 @@ def seed_fleet(
                 # Each gang starts in a block of its own, where spare machines stand too.
                 start = gangs[archetype.name] * archetype.gang.largest
                 gangs[archetype.name] += 1
-            slots = islice(_slots(archetype, need.axes), start, start + held)
+            slots = islice(_slots(archetype, first_rack, need.axes), start, start + held)
             owner = owner_of(draw.workload(need.workload), need.is_gang)
             yield from _grouped(CONFIGURED, archetype, slots, cluster, need.priority, owner)
     seeded = {archetype.name: archetype for archetype in catalog.seeded}
     for tier, counts in free.items():
         for name, number in counts.items():
-            yield from _grouped(tier, seeded[name], islice(_slots(seeded[name]), number))
+            yield from _grouped(tier, seeded[name], islice(_slots(seeded[name], first_rack), number))
 
 
-def _slots(archetype: Archetype, axes: tuple[int, ...] | None = None) -> Iterator[Slot]:
+def _slots(archetype: Archetype, first_rack: int, axes: tuple[int, ...] | None = None) -> Iterator[Slot]:
     """Places for machines of an archetype, for ever: gangs in blocks of one rack or zone, others one by one."""
     scope = archetype.gang.scope if archetype.gang else None
     size = archetype.gang.largest if archetype.gang else 1
@@ -154,7 +187,7 @@ def _slots(archetype: Archetype, axes: tuple[int, ...] | None = None) -> Iterato
         rack = block // len(zones)
         for member in range(size):
             shift = member if scope == "sameZone" else 0
-            yield Slot(zone, (rack + shift) % RACKS_PER_ZONE, instance_type, labels)
+            yield Slot(zone, first_rack + (rack + shift) % RACKS_PER_ZONE, instance_type, labels)
 
 
 def _grouped(
@@ -193,6 +226,11 @@ def fleet_document(groups: Iterable[MachineGroup], density: int) -> dict[str, An
     return {"kinds": kinds, "machines": machines}
 
 
+def rack_name(zone: str, rack: int) -> str:
+    """The value of a machine's rack label. Racks are counted through all shards, so that no two shards share one."""
+    return f"{zone}-rack-{rack}"
+
+
 def _kind_name(group: MachineGroup) -> str:
     slot = group.slot
     parts = [group.tier.name, group.archetype.name, slot.zone, f"r{slot.rack}", slot.instance_type, *slot.axes]
@@ -209,7 +247,7 @@ def _kind(group: MachineGroup, density: int) -> dict[str, Any]:
         "pricePerHour": group.tier.price_per_hour,
         "interruptionProbability": group.tier.interruption_probability,
         "allocatable": format_vector(archetype.machine_allocatable(density)) | {"pods": _PODS_PER_MACHINE_LIMIT},
-        "labels": {RACK_KEY: f"{slot.zone}-rack-{slot.rack}", ARCHETYPE_LABEL: archetype.name} | axes,
+        "labels": {RACK_KEY: rack_name(slot.zone, slot.rack), ARCHETYPE_LABEL: archetype.name} | axes,
     }
 
 

@@ -188,7 +188,7 @@ def _bursts_must_preempt(plan: Plan) -> bool:
     for burst in plan.profile.load_profile.bursts:
         if burst.at_seconds >= plan.soak_seconds:
             continue
-        extra = burst_machines([burst], plan.catalog.by_name, clusters, density)
+        extra = burst_machines([burst], plan.catalog.by_name, range(clusters), density)
         if shortage(plan, Counter(extra), until_seconds=burst.at_seconds):
             return True
     return False
@@ -247,7 +247,6 @@ def parts_not_built(plan: Plan) -> list[str]:
     """What is asked for and not built yet."""
     asked = {
         "runnerActions": bool(plan.profile.runner_actions),
-        "more than one shard": plan.geometry.shards > 1,
         "cluster.storage kine": plan.substrate.cluster.storage == "kine",
     }
     return [name for name, wanted in asked.items() if wanted]

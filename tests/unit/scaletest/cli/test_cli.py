@@ -224,8 +224,8 @@ def test_a_dry_run_looks_at_the_folder_of_its_results_and_makes_none(
         (["--profile", "500k", "--substrate", "example-fat-host"], "hint: --max-duration 5h32m --max-cost-usd 542"),
         (["--profile", "500k", "--substrate", "example-fat-host", "--max-cost-usd", "600"], "--max-duration 5h32m"),
         (
-            ["--profile", "50k-2shard", "--substrate", "example-fat-host", "--max-duration", "9h"],
-            "not built yet: more than one shard",
+            ["--profile", "failover-shard-kill", "--substrate", "example-fat-host", "--max-duration", "9h"],
+            "not built yet: runnerActions",
         ),
         (["--profile", "smoke", "--duration", "1s"], "hint: make --duration longer"),
         (["--profile", "smoke", "--max-duration", "1m"], "hint: --max-duration 39m"),

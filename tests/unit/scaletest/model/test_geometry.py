@@ -10,6 +10,7 @@ from scaletest.cluster.fleet_file import owner_of
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import draw_clusters
 from scaletest.model.demand.needs import count_demand
+from scaletest.model.demand.shares import Share
 from scaletest.model.demand.sizing import (
     allocate_machines,
     effective_machines,
@@ -159,8 +160,8 @@ def test_the_seeded_machines_are_those_that_were_counted(
     wanted = Seed(configured_fraction=fraction, idle_headroom_fraction=idle, speculative_multiplier=multiplier)
     draws = list(draw_clusters(catalog.demand, target, seed, range(2)))
     demand = count_demand(draws, 2, 4, fraction, {})
-    free = fleets.free_machines(catalog, demand, wanted, 4, shards=1)
-    groups = list(fleets.seed_fleet(catalog, draws, free, wanted, 4, owner_of))
+    free = fleets.free_machines(catalog, demand, wanted, 4)
+    groups = list(fleets.seed_share(catalog, Share(0, tuple(draws), demand), free, wanted, 4, owner_of))
     for tier, counts in free.items():
         assert sum(group.count for group in groups if group.tier is tier) == sum(counts.values())
     bound = sum(group.count for group in groups if group.tier is fleets.CONFIGURED)
@@ -213,10 +214,10 @@ def test_a_gangs_machines_stand_together_and_types_meet_all_zones() -> None:
     rack = archetype("rack", podsPerNode=1, gang={"scope": "sameRack", "groupSizeRange": [4, 4]}, **zones)
     zone = archetype("zone", podsPerNode=1, gang={"scope": "sameZone", "groupSizeRange": [4, 4]}, **zones)
     plain = archetype("plain", instanceTypes=["x", "y", "z"], **zones)
-    blocks = [list(islice(fleets._slots(rack), start, start + 4)) for start in (0, 4, 120)]
+    blocks = [list(islice(fleets._slots(rack, 0), start, start + 4)) for start in (0, 4, 120)]
     assert all(len({(slot.zone, slot.rack) for slot in block}) == 1 for block in blocks)
-    blocks = [list(islice(fleets._slots(zone), start, start + 4)) for start in (0, 4, 120)]
+    blocks = [list(islice(fleets._slots(zone, 0), start, start + 4)) for start in (0, 4, 120)]
     assert all(len({slot.zone for slot in block}) == 1 for block in blocks)
     assert len({slot.rack for slot in blocks[0]}) == 4, "a zone gang need not crowd one rack"
-    places = {(slot.zone, slot.instance_type) for slot in islice(fleets._slots(plain), 9)}
+    places = {(slot.zone, slot.instance_type) for slot in islice(fleets._slots(plain, 0), 9)}
     assert len(places) == 9

@@ -14,7 +14,8 @@ from scaletest.errors import UsageError
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import Draw, draw_clusters, ordinal_of, takes_part
 from scaletest.model.demand.needs import DrawnNeed, burst_machines, held_at_start, needs_of
-from scaletest.model.demand.seeding import MachineGroup, seed_fleet
+from scaletest.model.demand.seeding import MachineGroup, seed_share
+from scaletest.model.demand.shares import Share
 from scaletest.model.demand.sizing import exact
 from scaletest.model.documents.durations import format_duration, parse_duration
 from scaletest.model.documents.loadprofile import LoadProfile, Seeding
@@ -31,8 +32,9 @@ def draws_of(plan: Plan) -> list[Draw]:
 
 
 def fleet_of(plan: Plan) -> list[MachineGroup]:
+    share = Share(0, tuple(draws_of(plan)), plan.demand)
     return list(
-        seed_fleet(plan.catalog, draws_of(plan), plan.free, plan.profile.seed, plan.profile.scale.density, owner_of),
+        seed_share(plan.catalog, share, plan.free, plan.profile.seed, plan.profile.scale.density, owner_of),
     )
 
 
@@ -217,7 +219,7 @@ def test_of_very_many_clusters_the_first_ones_tell_how_many_take_part_in_a_burst
 
     def machines(clusters: int, selectivity: float) -> int:
         burst = Burst(at_seconds=5, archetype="web", extra_target=1, selectivity=selectivity)
-        return burst_machines([burst], archetypes, clusters, 4)["web"]
+        return burst_machines([burst], archetypes, range(clusters), 4)["web"]
 
     assert machines(10, 0.5) == sum(
         takes_part(Burst(at_seconds=5, archetype="web", extra_target=1, selectivity=0.5), n) for n in range(10)

@@ -196,12 +196,15 @@ def test_cores_are_only_counted_where_all_of_a_run_shares_them() -> None:
 
 def test_what_is_not_built_yet_can_be_planned_but_not_run() -> None:
     plan = smoke_plan()
-    asking = changed(
-        plan, seed={"preBind": True, "speculativeMultiplier": 3}, topology={"kwokClusters": 2, "shardReplicas": 2}
-    )
+    strikes = [{"atSeconds": 30, "action": "kill-coordinator-leader"}]
+    asking = changed(plan, seed={"preBind": True, "speculativeMultiplier": 3}, runnerActions=strikes)
     refuse_the_impossible(asking)
     (refused,) = refusals_of_run(asking, DEFAULT_CAPS)
-    assert refused.message == "not built yet: more than one shard"
+    assert refused.message == "not built yet: runnerActions"
+
+
+def test_a_run_of_several_shards_is_not_refused() -> None:
+    assert list(refusals_of_run(shipped_plan("smoke-2shard"), DEFAULT_CAPS)) == []
 
 
 def test_warnings_are_plain() -> None:
