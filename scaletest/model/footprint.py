@@ -17,8 +17,10 @@ _APISERVER_PER_NODE = 80 * _KIB
 _WORKLOAD_PER_POD = 35 * _KIB
 _SHARD_BASE = 80 * _MIB
 _SHARD_PER_MACHINE = 4 * _KIB
-# Provider, coordinator with its etcd, issuer, Prometheus.
-_SYSTEM_BASE = 450 * _MIB
+_PROVIDER_BASE = 80 * _MIB
+_PROVIDER_PER_MACHINE = 1 * _KIB
+# Coordinator with its etcd, issuer, Prometheus.
+_SYSTEM_BASE = 370 * _MIB
 # The embedded host's control plane and kubelet, and the runner.
 _HOST_BASE = 750 * _MIB
 
@@ -39,6 +41,7 @@ class Footprint:
     apiserver_bytes: int
     workload_bytes: int
     shard_bytes: int
+    provider_bytes: int
     # All that one host carries (the embedded host carries everything).
     host_bytes: int
     lease_writes_per_sec: float
@@ -66,12 +69,14 @@ def predict_footprint(
     workload = _WORKLOAD_BASE + pods_per_cluster * _WORKLOAD_PER_POD
     shard = _SHARD_BASE + records_per_shard * _SHARD_PER_MACHINE
     kwok = apiserver + workload
-    system = _SYSTEM_BASE + shards * shard
+    provider = _PROVIDER_BASE + shards * records_per_shard * _PROVIDER_PER_MACHINE
+    system = _SYSTEM_BASE + provider + shards * shard
     host = _HOST_BASE + clusters * kwok + system if embedded else max(min(clusters, clusters_per_host) * kwok, system)
     return Footprint(
         apiserver_bytes=apiserver,
         workload_bytes=workload,
         shard_bytes=shard,
+        provider_bytes=provider,
         host_bytes=host,
         lease_writes_per_sec=clusters * nodes_per_cluster * _RENEWALS_PER_LEASE / lease_seconds
         if lease_seconds

@@ -331,7 +331,8 @@ class Plan:
             | ({} if embedded else {"resources": self._shard_resources}),
             "prometheus": {} if embedded else {"resources": self._prometheus_resources},
             "coordinator": {"replicas": self.geometry.coordinators, "domains": self._domains},
-            "provider": {"seed": self.seed, "failureRatePerSec": self.profile.shard.failure_rate_per_sec},
+            "provider": {"seed": self.seed, "failureRatePerSec": self.profile.shard.failure_rate_per_sec}
+            | ({} if embedded else {"resources": self._provider_resources}),
             "loadProfile": self.load_profile.model_dump(mode="json", by_alias=True, exclude_defaults=True),
             "seeding": self.seeding.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         }
@@ -353,6 +354,17 @@ class Plan:
         return {
             "requests": {"cpu": str(cores), "memory": f"{memory}Mi"},
             "limits": {"cpu": str(max(4, 2 * cores)), "memory": f"{max(2048, 3 * memory)}Mi"},
+        }
+
+    @property
+    def _provider_resources(self) -> dict[str, Any]:
+        """One provider has the machines of all shards: half as much memory again as is predicted, three times that as
+        the limit; a core for every 500,000 machines that it lists."""
+        memory = math.ceil(self.footprint.provider_bytes * 1.5 / 2**28) * 256
+        cores = max(1, min(6, math.ceil(sum(self.seeded.values()) / 500_000)))
+        return {
+            "requests": {"cpu": str(cores), "memory": f"{memory}Mi"},
+            "limits": {"cpu": str(2 * cores), "memory": f"{max(4096, 3 * memory)}Mi"},
         }
 
     @property

@@ -168,7 +168,8 @@ def full_plan_lines(plan: Plan, caps: Caps = DEFAULT_CAPS, refusals: Sequence[Us
         f"ramp        asks for {geometry.ramp_demand_pods_per_sec:,.1f} Pods/s, the clusters bind "
         f"{geometry.ramp_supply_pods_per_sec:,.0f}",
         f"memory      {footprint.kwok_pod_bytes / GIB:.1f} GiB per KWOK cluster, {footprint.shard_bytes / GIB:.1f} per "
-        f"shard, {footprint.host_bytes / GIB:.1f} on the fullest host",
+        f"shard, {footprint.provider_bytes / GIB:.1f} for the provider, "
+        f"{footprint.host_bytes / GIB:.1f} on the fullest host",
         f"writes      {footprint.work_writes_per_sec:,.0f} a second for the churn, "
         f"{footprint.lease_writes_per_sec:,.0f} for node leases",
         f"formula     predicts {counted(sizes.effective, 'machine')} (the draw above is what counts); "
@@ -250,6 +251,7 @@ def plan_document(
         "memory": {
             "kwokPodBytes": footprint.kwok_pod_bytes,
             "shardBytes": footprint.shard_bytes,
+            "providerBytes": footprint.provider_bytes,
             "hostBytes": footprint.host_bytes,
         },
         "leaseWritesPerSec": round(footprint.lease_writes_per_sec, 1),

@@ -30,11 +30,12 @@ from scaletest.run.steps.preflight import refusals_of, shortage, warnings_of
 from tests.unit.plans import LAPTOP, refuse_the_impossible, shipped_plan
 
 FAT, MID, KIND = "example-fat-host", "example-mid-host", "example-kind-laptop"
-DEV = ("dev-50", "dev-500", "smoke")
+DEV = ("dev-50", "dev-500", "smoke", "smoke-2shard")
 
 # Nominal machines, ramp, soak, settle budget, cycle bar.
 VALUES = {
     "smoke": (20, 60, 160, "4m", 5),
+    "smoke-2shard": (20, 60, 160, "4m", 5),
     "dev-50": (50, 300, 180, "10m", 5),
     "dev-500": (500, 900, 1800, "30m", 5),
     "5k": (5_000, 1800, 1800, "60m", 5),
