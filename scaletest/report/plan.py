@@ -51,6 +51,7 @@ class MemoryDocument(TypedDict):
 
     kwokPodBytes: int
     shardBytes: int
+    providerBytes: int
     hostBytes: int
 
 

@@ -242,7 +242,7 @@ def flags_of(options: type[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """(flag, help) of everything that can be set."""
     helps = _field_help(options)
     for field, kind, _ in _fields(options, None):
-        if dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             yield from flags_of(kind, f"{prefix}{field}_")
         else:
             yield f"--{prefix}{field}".replace("_", "-"), helps.get(field, "")

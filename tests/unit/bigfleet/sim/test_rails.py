@@ -11,7 +11,7 @@ from bigfleet.provider.fake.latency import Latency
 from bigfleet.sim.world import faults
 from bigfleet.sim.world.provider import ProviderModel
 from bigfleet.sim.world.shard import ShardModel
-from bigfleet.sim.world.simulation import Model, Simulation
+from bigfleet.sim.world.simulation import Simulation, WorldModel
 from tests.unit.sim_world import fleet, pod
 
 MACHINES, DROP_AT = 200, 60.0
@@ -21,7 +21,7 @@ OPTIONS = EngineOptions(reclaim_after_seconds=30.0)
 
 def simulation_of(cycle_seconds: float, lockstep: bool = False) -> Simulation:
     """A cluster that fills its machines."""
-    model = Model(
+    model = WorldModel(
         engine=OPTIONS,
         shard=ShardModel(cycle_seconds, lockstep),
         provider=ProviderModel({ActionKind.RECLAIM: Latency(3.0, 45.0)}),
@@ -75,7 +75,7 @@ def test_a_cluster_without_a_session_loses_nothing_until_it_is_back() -> None:
 
 
 def test_after_a_restart_nobody_is_preempted_before_his_cluster_has_spoken() -> None:
-    model = Model(engine=OPTIONS, shard=ShardModel(10.0))
+    model = WorldModel(engine=OPTIONS, shard=ShardModel(10.0))
     simulation = Simulation(model, fleet(8), ["batch", "urgent"], seconds=600.0)
     simulation.clusters["batch"].create("jobs", pod(cores=4, priority=100), 8)
     simulation.prepare()
