@@ -56,7 +56,8 @@ class Tenure:
         if position < known.position:
             log.warning("a report came late, after a newer one", shard=report.shard_id, cycle=report.cycle)
             return list(known.instructions.values())
-        known.report, known.heard_at, known.position = last, self._monotonic(), position
+        known.report = last
+        known.heard_at, known.position = self._monotonic(), position
         self._unsaved_heartbeats.add(report.shard_id)
         for ack in report.instruction_acks:
             await self._acknowledged(report.shard_id, known, ack, now_unix_ns)

@@ -10,7 +10,7 @@ from scaletest.model.documents.profile import Burst
 
 
 @dataclass(frozen=True)
-class Share:
+class DemandShare:
     """One shard's part."""
 
     shard: int
@@ -29,7 +29,7 @@ def shares_of(
     configured_fraction: float,
     bursts: Iterable[Burst],
     archetypes: Mapping[str, Archetype],
-) -> list[Share]:
+) -> list[DemandShare]:
     """Every shard's part, in order."""
     drawn: list[list[Draw]] = [[] for _ in range(shards)]
     for draw in draws:
@@ -39,5 +39,5 @@ def shares_of(
         ordinals = range(shard, clusters, shards)
         extra = burst_machines(bursts, archetypes, ordinals, density)
         demand = count_demand(mine, len(ordinals), density, configured_fraction, extra)
-        shares.append(Share(shard, tuple(mine), demand))
+        shares.append(DemandShare(shard, tuple(mine), demand))
     return shares

@@ -59,7 +59,7 @@ def test_an_identity_that_is_none_is_refused(
 
 def test_a_missing_ca_and_a_bad_address_are_named(ca: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert issue(tmp_path / "nowhere", tmp_path / "x") == 2
-    assert "hint: bigfleet certs create-ca" in capsys.readouterr().err
+    assert "hint: run `bigfleet certs create-ca" in capsys.readouterr().err
     assert issue(ca, tmp_path / "x", "bigfleet://admin", "--ip", "here") == 2
     assert "'here' does not appear to be" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from scaletest.cluster.fleet_file import owner_of
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import draw_clusters
 from scaletest.model.demand.needs import count_demand
-from scaletest.model.demand.shares import Share
+from scaletest.model.demand.shares import DemandShare
 from scaletest.model.demand.sizing import (
     allocate_machines,
     effective_machines,
@@ -161,7 +161,7 @@ def test_the_seeded_machines_are_those_that_were_counted(
     draws = list(draw_clusters(catalog.demand, target, seed, range(2)))
     demand = count_demand(draws, 2, 4, fraction, {})
     free = fleets.free_machines(catalog, demand, wanted, 4)
-    groups = list(fleets.seed_share(catalog, Share(0, tuple(draws), demand), free, wanted, 4, owner_of))
+    groups = list(fleets.seed_share(catalog, DemandShare(0, tuple(draws), demand), free, wanted, 4, owner_of))
     for tier, counts in free.items():
         assert sum(group.count for group in groups if group.tier is tier) == sum(counts.values())
     bound = sum(group.count for group in groups if group.tier is fleets.CONFIGURED)
