@@ -9,7 +9,7 @@ from prometheus_client import Gauge
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.known import SILENT_SECONDS, KnownShard, LastReport
-from bigfleet.coordinator.ownership import Domain
+from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.coordinator.placing import Placing, Wanted
 from bigfleet.coordinator.record import OwnershipRecord
 from bigfleet.coordinator.store import CoordinatorStore, LeaderClaim
@@ -40,6 +40,7 @@ class Tenure:
         self.record = OwnershipRecord(store, self.writing)
         self.placing = Placing(wanted, self.record, self.shards, claim.founded_unix_ns, monotonic)
         self._monotonic = monotonic
+        self._began = monotonic()
         self._unsaved_heartbeats: set[str] = set()
         self._pending = pending
         self._sequence = 0
@@ -64,7 +65,7 @@ class Tenure:
         known.learn(report, self.wanted.assign_by)
         given, wanted_back = await self.placing.reported(report.shard_id, known, now_unix_ns)
         for domain, shard_id in given.items():
-            self._hand_over(domain, shard_id)
+            self._hand_over(domain, shard_id, await self.record.read())
         if known.owns is not None:
             await self._correct(report.shard_id, known, known.owns)
         elif new:
@@ -92,7 +93,7 @@ class Tenure:
         async with self.record.changing() as ownership:
             await self.store.assign(domain, shard_id)
             ownership.assign(domain, shard_id)
-        self._hand_over(domain, shard_id)
+        self._hand_over(domain, shard_id, ownership)
 
     async def unassign(self, domain: Domain) -> None:
         async with self.record.changing() as ownership:
@@ -113,24 +114,31 @@ class Tenure:
         expected = _after(known.instructions.values(), owns)
         ownership = await self.record.read()
         for domain in ownership.lacking(shard_id, expected | self.placing.leaving(shard_id)):
-            self._hand_over(domain, shard_id)
+            self._hand_over(domain, shard_id, ownership)
         for domain in ownership.excess(shard_id, expected):
             self._instruct_unassign(shard_id, domain)
 
-    def _hand_over(self, domain: Domain, shard_id: str) -> None:
+    def _hand_over(self, domain: Domain, shard_id: str, ownership: Ownership) -> None:
         """Tell a shard of a domain that it was assigned, unless another still has it: then with a later report."""
         known = self.shards.get(shard_id)
-        if known and (known.owns is None or not self._held_beside(domain, shard_id)):
+        if known and (known.owns is None or not self._held_beside(domain, shard_id, ownership)):
             self._instruct_assign(shard_id, domain)
 
-    def _held_beside(self, domain: Domain, shard_id: str) -> bool:
-        """Whether another shard that we heard of lately may still act on a domain's machines."""
+    def _held_beside(self, domain: Domain, shard_id: str, ownership: Ownership) -> bool:
+        """Whether another shard may still act on a domain's machines: by its own last report, or, of a shard that this
+        leader has not heard yet, because the record says that it was told to give the domain up."""
         silent = self._monotonic() - SILENT_SECONDS
-        return any(
+        says_so = any(
             other.owns_everything or domain in other.held
             for name, other in self.shards.items()
             if name != shard_id and other.heard_at > silent
         )
+        unheard = any(
+            domain in released
+            for name, released in ownership.released.items()
+            if name != shard_id and name not in self.shards
+        )
+        return says_so or (unheard and self._began > silent)
 
     async def _register(self, report: pb.ShardReport, last: LastReport) -> KnownShard:
         async with self.writing:
