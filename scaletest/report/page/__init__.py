@@ -1,0 +1,1 @@
+"""report.html: a run on one page, with pictures."""
