@@ -89,7 +89,7 @@ schemas: $(READY) ## Generate docs/schemas from the models
 	@for kind in profile substrate catalog summary; do $(RUNNER) schema $$kind > docs/schemas/$$kind.schema.json || exit 1; done
 
 dashboards: $(READY) ## Generate dashboards/ from the gate list
-	@$(BIN)/python -m scaletest.report.dashboards
+	@$(BIN)/python -m scaletest.report.dashboard.stored
 
 gates-page: $(READY) ## Generate docs/gates.md from the gate list and the mistakes
 	@$(BIN)/python -m tests.smoke.mistakes.page

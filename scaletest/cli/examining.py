@@ -12,7 +12,7 @@ def examine_request(request: "Request") -> "Examined":
     import asyncio
 
     from scaletest.cli.tools import find_helm
-    from scaletest.report.dashboard import with_dashboard
+    from scaletest.report.dashboard.panels import with_dashboard
     from scaletest.run.request.examining import examine
 
     return asyncio.run(examine(request, find_helm, with_dashboard))

@@ -131,8 +131,8 @@ def _refuse_flags_of_a_run(context: typer.Context) -> None:
 async def _run(examined: "Examined", output: Path | None, keep: bool, display: str) -> int:
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.report.display import display_for
     from scaletest.report.pages import RunPages
+    from scaletest.report.screen.display import display_for
     from scaletest.run.journal import RunJournal
     from scaletest.run.lifecycle import Run, RunOptions
     from scaletest.run.results_folder import make_results_folder

@@ -3,9 +3,9 @@
 from scaletest.judge.summary import Summary
 from scaletest.model.json_types import Json
 from scaletest.model.plan import Plan
-from scaletest.report.dashboard import grafana_hint, with_dashboard
-from scaletest.report.html import report_html
+from scaletest.report.dashboard.panels import grafana_hint, with_dashboard
 from scaletest.report.junit import junit_xml
+from scaletest.report.page.html import report_html
 from scaletest.report.plan import PlanDocument, plan_document, plan_lines
 from scaletest.run.journal import DiaryLine
 from scaletest.run.steps.guard import Caps

@@ -18,8 +18,8 @@ import pytest
 from bigfleet.provider.fake.ledger.file import count_ledger
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HOPS, Hop
-from scaletest.report.dashboard import queries_of
-from scaletest.report.dashboards import STORED
+from scaletest.report.dashboard.panels import queries_of
+from scaletest.report.dashboard.stored import STORED
 from tests.smoke.runs import FinishedRun, command, run, shared_machine
 from tests.unit.plans import smoke_plan
 

@@ -23,7 +23,7 @@ from scaletest.judge.hops import HOPS
 from scaletest.judge.selfcheck.strain import LAG, MUTATING
 from scaletest.model.json_types import Json
 from scaletest.model.plan import Plan
-from scaletest.report.grafana import (
+from scaletest.report.dashboard.grafana import (
     DashboardJson,
     DatasourceJson,
     FieldsJson,

@@ -6,7 +6,7 @@ from scaletest.model.documents.substrate import Host
 from scaletest.model.files.reading import read_profile, read_substrate
 from scaletest.model.plan import Plan, make_plan
 from scaletest.project import PROJECT
-from scaletest.report.dashboard import UID, dashboard_text
+from scaletest.report.dashboard.panels import UID, dashboard_text
 
 STORED = PROJECT / "dashboards" / f"{UID}.json"
 

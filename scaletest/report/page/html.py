@@ -7,10 +7,10 @@ from html import escape
 from scaletest.judge.summary import Summary
 from scaletest.model.counting import counted, noun
 from scaletest.model.documents.durations import format_duration
-from scaletest.report.charts import gate_curve, phase_strip
-from scaletest.report.console import headline, is_quiet, price
 from scaletest.report.margins import MARKS, margin_of, percent
-from scaletest.report.style import STYLE
+from scaletest.report.page.charts import gate_curve, phase_strip
+from scaletest.report.page.style import STYLE
+from scaletest.report.screen.console import headline, is_quiet, price
 from scaletest.run.journal import DiaryLine
 
 _CHECK_MARKS = {"ok": "✓", "over": "✗", "unmeasured": "?", "skipped": "–"}

@@ -8,8 +8,8 @@ from typing import Protocol, TextIO
 
 from scaletest.judge.summary import Summary
 from scaletest.model.plan import Plan
-from scaletest.report.console import Console, verdict_lines
 from scaletest.report.plan import plan_document
+from scaletest.report.screen.console import Console, verdict_lines
 from scaletest.run.journal import Event, record_of
 from scaletest.run.steps.guard import Caps
 
@@ -91,7 +91,7 @@ def display_for(asked: str, plan: Plan, caps: Caps) -> Display:
     if kind == "json":
         return JsonView(plan, caps, sys.stdout)
     if kind == "live":
-        from scaletest.report.live import LiveView
+        from scaletest.report.screen.live import LiveView
 
         return LiveView(plan, sys.stderr)
     return PlainView(sys.stderr)

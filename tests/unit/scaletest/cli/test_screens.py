@@ -15,9 +15,9 @@ from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import all_gates
 from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import RunOutcome
-from scaletest.report.console import verdict_lines
 from scaletest.report.fitting import fitted, pasteable
 from scaletest.report.plan import full_plan_lines
+from scaletest.report.screen.console import verdict_lines
 from scaletest.run.fleet.status import FleetStatus
 from scaletest.run.steps.guard import Caps
 from tests.unit.plans import shipped_plan, smoke_plan

@@ -16,7 +16,7 @@ from scaletest.judge.selfcheck.checks import CheckRecord, check, load_that_did_n
 from scaletest.judge.selfcheck.pressure import pressed_minutes, read_pressure, worst_percent
 from scaletest.judge.selfcheck.strain import ScrapeIntervals, Seen, Strained, check_strain, missed_share, strained_by
 from scaletest.model.documents.substrate import SelfCheck
-from scaletest.report.console import check_lines
+from scaletest.report.screen.console import check_lines
 from tests.unit.gates import a_gate
 
 LIMITS = SelfCheck()

@@ -8,7 +8,7 @@ from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import RunOutcome
-from scaletest.report.console import verdict_lines
+from scaletest.report.screen.console import verdict_lines
 from tests.unit.plans import shipped_plan, smoke_plan
 
 

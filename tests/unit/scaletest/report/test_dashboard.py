@@ -7,8 +7,8 @@ from typing import Any
 
 from scaletest.judge.gates.listing import plain_gates
 from scaletest.judge.gates.measures import WorstMember
-from scaletest.report.dashboard import UID, dashboard, queries_of, with_dashboard
-from scaletest.report.dashboards import STORED, ladder_plan
+from scaletest.report.dashboard.panels import UID, dashboard, queries_of, with_dashboard
+from scaletest.report.dashboard.stored import STORED, ladder_plan
 from tests.unit.plans import shipped_plan, smoke_plan
 
 

@@ -13,9 +13,9 @@ import pytest
 from scaletest.errors import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.outcome import RunOutcome
-from scaletest.report.display import JsonView, PlainView
-from scaletest.report.live import Heard, LiveView, lines
 from scaletest.report.margins import margin_of, percent
+from scaletest.report.screen.display import JsonView, PlainView
+from scaletest.report.screen.live import Heard, LiveView, lines
 from scaletest.run.journal import Event
 from scaletest.run.steps.guard import DEFAULT_CAPS
 from scaletest.run.steps.overview import FleetFigures
@@ -141,7 +141,7 @@ def test_a_crash_gives_the_terminal_back(tmp_path: Path) -> None:
     script = tmp_path / "crash.py"
     script.write_text(
         "import sys\n"
-        "from scaletest.report.live import LiveView\n"
+        "from scaletest.report.screen.live import LiveView\n"
         "from scaletest.run.journal import Event\n"
         "from tests.unit.plans import smoke_plan\n"
         "view = LiveView(smoke_plan(), sys.stderr)\n"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scaletest.judge.summary import Summary
-from scaletest.report.charts import gate_curve, phase_strip
-from scaletest.report.html import report_html
+from scaletest.report.page.charts import gate_curve, phase_strip
+from scaletest.report.page.html import report_html
 from scaletest.run.journal import DiaryLine
 from tests.unit.scaletest.model.test_schema import real_summary
 
