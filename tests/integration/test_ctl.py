@@ -55,7 +55,7 @@ async def test_what_the_coordinator_keeps_is_listed_and_changed(lone: Coordinato
     taken = await ctl("assign-domain", *domain, "--shard", "shard-1")
     assert taken.code == 1
     assert "belongs to shard 'shard-0' (ALREADY_EXISTS)" in taken.err
-    assert "hint: `bigfleetctl unassign-domain`" in taken.err
+    assert "hint: free it first with `bigfleetctl unassign-domain`" in taken.err
     assert (await ctl("get", "domain-assignments", "-o", "name")).out == "topology.kubernetes.io/zone=zone-a\n"
     for wrong in (("--key", "my zone", "--value", "a"), ("--key", "zone", "--value", "a\nb")):
         spaced = await ctl("assign-domain", *wrong, "--shard", "shard-0")
