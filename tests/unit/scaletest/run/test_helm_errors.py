@@ -1,9 +1,12 @@
 """An error of Helm is shown with the values that it is about."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from scaletest.errors import HelmError
+from scaletest.run.target.helm import Helm
 from scaletest.run.target.helm_errors import merged, values_in_question
 
 
@@ -45,3 +48,18 @@ def test_maps_are_merged_and_the_rest_replaced() -> None:
     base = {"a": {"b": 1, "c": [1]}, "d": 1}
     assert merged(base, {"a": {"c": [2]}, "d": {"e": 3}}) == {"a": {"b": 1, "c": [2]}, "d": {"e": 3}}
     assert base == {"a": {"b": 1, "c": [1]}, "d": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: [", "cannot load Chart.yaml: error converting YAML"),
+        ("- not a mapping", "cannot load Chart.yaml: "),
+        ("{apiVersion: v2, name: tiny}", "chart.metadata.version is required"),
+    ],
+)
+async def test_what_is_wrong_with_a_chart_itself_is_said_by_helm(chart: Path, text: str, words: str) -> None:
+    (chart / "Chart.yaml").write_text(text)
+    helm = Helm(Path(sys.executable).with_name("helm"), None, "tiny", "mine")
+    with pytest.raises(HelmError, match=words):
+        await helm.render(chart, {}, {})
