@@ -69,6 +69,9 @@ class Figures(Collector):
         waiting, now = self._witness.acknowledgements.waiting, self._witness.sight.now()
         text = "CapacityRequests that are not acknowledged"
         yield from _waiting("requests_unacknowledged", text, len(waiting), waiting.oldest_seconds(now))
+        text = "CapacityRequests that were acknowledged."
+        answered = self._witness.acknowledgements.answered
+        yield CounterMetricFamily(f"{_PREFIX}_requests_acknowledged", text, value=answered)
         text = "How often a CapacityRequest was acknowledged that had been before."
         again = self._witness.acknowledgements.again
         yield CounterMetricFamily(f"{_PREFIX}_requests_acknowledged_again", text, value=again)

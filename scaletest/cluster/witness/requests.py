@@ -23,6 +23,8 @@ class Acknowledgements:
         self.waiting = Ages()
         # How often one was told again what it had been told, or that it is not acknowledged any more.
         self.again = 0
+        # Requests that were seen without an acknowledgement and then with one.
+        self.answered = 0
 
     def on_change(self, old: SeenRequest | None, new: SeenRequest | None) -> None:
         """Follow requests."""
@@ -32,6 +34,8 @@ class Acknowledgements:
             return
         if old and old.uid == new.uid and old.acknowledged and old.acknowledged_at != new.acknowledged_at:
             self.again += 1
+        if old and old.uid == new.uid and new.acknowledged and not old.acknowledged:
+            self.answered += 1
         if new.acknowledged or new.leaving:
             self.waiting.end(new.uid)
         else:

@@ -214,7 +214,7 @@ _BOUGHT = [
             "_STILL_SECONDS = 0.5\n_STILL_AT_MOST_SECONDS = 2.0\n",
             "_STILL_SECONDS = 5.0\n_STILL_AT_MOST_SECONDS = 20.0\n",
         ),
-        gates="demandHeld",
+        gates="requestsAnsweredMeanSeconds",
         seconds=90,
     ),
     mistaken(

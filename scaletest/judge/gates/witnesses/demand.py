@@ -21,6 +21,8 @@ _DEMAND_BEHIND_SECONDS = 25
 _UNPAIRED_SECONDS = 15
 # The witness of rows shows nothing if its last look is too old, and is scraped every 5 s.
 _LOOKED_SECONDS = 30
+# A roll-up, and the writes after it: 1.0 to 1.8 s in smoke and in dev-50, also where two cores do the work of four.
+_ANSWERED_SECONDS, _RARELY_ANSWERED = 4, 0.01
 # Requests that are acknowledged by the batch in which their first acknowledgement has not come back yet.
 _TOLD_AGAIN, _PODS_PER_TOLD_AGAIN = 5, 500
 # A Pod of the envelope's slack is nothing at a single moment, and one Pod too few when it lasts. The mean of a healthy
@@ -82,6 +84,24 @@ def demand_gates(plan: Plan) -> Iterator[Gate]:
         meaning="A CapacityRequest is not marked Acknowledged for this long.",
         claim="bigfleet_operator_acknowledged_total",
         witness="status.phase of the objects",
+        strain=WAITS_FOR_A_CORE,
+    )
+    waiting = by_cluster(f"avg_over_time({WITNESS}requests_unacknowledged[{{w}}])")
+    answered = by_cluster(f"rate({WITNESS}requests_acknowledged_total[{{w}}])")
+    yield Gate(
+        "requestsAnsweredMeanSeconds",
+        "requests answered after, on average",
+        WorstMember(
+            # Where none is acknowledged, those that wait are as slow as it gets, and if none waits all is well.
+            f"max by (cluster) ({waiting}) / clamp_min(max by (cluster) ({answered}), {_RARELY_ANSWERED})",
+            expects="clusters",
+        ),
+        bar=_ANSWERED_SECONDS,
+        unit="s",
+        component="operator",
+        meaning="New demand is not rolled up as soon as it has been still for half a second.",
+        claim="demand that changes goes out within two seconds and a half",
+        witness="the mean number of requests without an acknowledgement, by how many are acknowledged a second",
         strain=WAITS_FOR_A_CORE,
     )
     yield Gate(

@@ -155,6 +155,7 @@ def test_a_request_that_is_acknowledged_again_is_counted(world: World) -> None:
     world.witness.on_request(first, second)
     world.witness.on_request(second, request("r", "a", RIGHT))
     assert world["requests_acknowledged_again_total"] == 2, "to take it back is no better"
+    assert world["requests_acknowledged_total"] == 1
     world.witness.on_request(request("r", "a", RIGHT), None)
     assert world["requests_acknowledged_again_total"] == 2
 
