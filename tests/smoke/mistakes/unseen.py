@@ -1,5 +1,7 @@
 """Mistakes that somebody thought of who asked of every claim whether any gate would see that it is wrong."""
 
+from dataclasses import replace
+
 from tests.mutants.mutant import Mistake
 from tests.smoke.mistakes.entry import IN_SOAK, Entry, mistaken
 
@@ -192,12 +194,21 @@ _STRANGERS = [
 ]
 
 _BOUGHT = [
-    mistaken(
-        "what is being created for a need does not count",
-        "shard",
-        Mistake("engine/phases/acquisition.py", "    if (creating >= 0).any():\n", "    if (creating < 0).all():\n"),
-        gates="boughtUnused",
-        seconds=120,
+    # A Create takes a second by default: it has ended when the next cycle comes.
+    replace(
+        mistaken(
+            "what is being created for a need does not count",
+            "shard",
+            Mistake(
+                "engine/phases/acquisition.py", "    if (creating >= 0).any():\n", "    if (creating < 0).all():\n"
+            ),
+            gates="boughtUnused",
+            seconds=120,
+        ),
+        flags=(
+            "--set",
+            "provider.extraArgs=[--latencies-create-median-seconds=8, --latencies-create-p99-seconds=10]",
+        ),
     ),
     mistaken(
         "the last Pod of each row is not rolled up",
