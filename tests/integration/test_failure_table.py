@@ -289,7 +289,11 @@ async def test_a_zombie_is_fenced_and_harms_nobody(tmp_path: Path, authority: Au
         held = await supply.until_configured(CLUSTER, 3)
 
         zombie.thaw()
-        # It takes what the living one has bound for excess.
+        # It takes what the living one has bound for excess, and waits for the operator with it (ADR-36).
+        await zombie.until_metric(1, "shard_rail_waiting_machines", rail="session")
+        assert await zombie.outcomes("Reclaim") == {}
+        operator.ask_for(small_need(machines=1))
+        line.lead_to(zombie.address)
         await eventually(partial(zombie.outcomes, "Reclaim"))
         await zombie.until_cycles(5)
         assert set(await zombie.outcomes("Reclaim")) == {"fenced"}
