@@ -1,15 +1,18 @@
-"""Mistakes that an engine could make, each with the test that notices it. All of them run, none is equivalent."""
+"""Mistakes that an engine, or a rail beside it, could have, each with the test that notices it. None is equivalent."""
 
 from tests.mutants.mutant import Mutant
 
 _CHANGES = "unit/bigfleet/engine/test_changes.py::test_"
+_CONVERT = "unit/bigfleet/shard/test_convert.py::TestDemand::"
 _DOMAINS = "unit/bigfleet/engine/test_domains.py::Test"
+_EXECUTE = "unit/bigfleet/shard/test_execute.py::Test"
 _PARKING = "unit/bigfleet/engine/test_parking.py::test_"
 _PHASE1 = "unit/bigfleet/engine/test_phase1.py::Test"
 _PHASE2 = "unit/bigfleet/engine/test_phase2.py::Test"
 _PHASE3 = "unit/bigfleet/engine/test_phase3.py::Test"
 _RATE = "unit/bigfleet/engine/test_rate.py::"
 _REPORTS = "unit/bigfleet/engine/test_reports.py::"
+_SIMULATED = "unit/bigfleet/sim/test_rails.py::"
 _SPREAD = "unit/bigfleet/engine/test_spread.py::test_"
 
 _CREDIT = (
@@ -618,6 +621,76 @@ _MEMORY = (
     ),
 )
 
+# Not the engine's, but rails that hold beside it (ADR-36).
+_RAILS = (
+    Mutant(
+        "shard/provider/execute.py",
+        "return action.kind is ActionKind.RECLAIM and not self._operators.connected(action.cluster)",
+        "return False",
+        _EXECUTE + "Drain::test_that_nobody_needs_waits_for_the_operators_session",
+    ),
+    Mutant(
+        "shard/provider/execute.py",
+        "return action.kind is ActionKind.RECLAIM and not self._operators.connected(action.cluster)",
+        "return not action.profile and not self._operators.connected(action.cluster)",
+        _EXECUTE + "Drain::test_for_a_more_important_need_goes_on_without_an_operator",
+    ),
+    Mutant(
+        "shard/provider/execute.py",
+        "            if action.kind is ActionKind.RECLAIM:\n                raise\n",
+        "",
+        _EXECUTE + "Drain::test_without_a_word_of_the_operator_is_taken_back_unless_somebody_needs_the_machine",
+    ),
+    Mutant(
+        "shard/inventory/inventory.py",
+        "            idle_since = math.inf\n",
+        "            pass\n",
+        _EXECUTE + "Delete::test_of_a_machine_that_cannot_be_deleted_is_tried_once",
+    ),
+    Mutant(
+        "sim/world/shard.py",
+        "if action.kind is ActionKind.RECLAIM and operator and not operator.connected:",
+        "if False:",
+        _SIMULATED + "test_a_cluster_without_a_session_loses_nothing_until_it_is_back",
+    ),
+    Mutant(
+        "sim/world/shard.py",
+        "if not self._model.lockstep and decisions.again_at < math.inf:",
+        "if False:",
+        _SIMULATED + "test_a_demand_that_drops_by_four_fifths_is_given_back_below_the_cap_a_minute_at_any_cycle_rate",
+    ),
+    Mutant(
+        "core/labels.py",
+        'return f"values[{index}]: {error}"',
+        'return ""',
+        _CONVERT + "test_what_is_no_labels_key_or_value_refuses_the_whole_roll_up_and_is_named",
+    ),
+    Mutant(
+        "core/labels.py",
+        "            if value:\n                check_label_value(value)",
+        "            check_label_value(value)",
+        _CONVERT + "test_a_label_may_be_asked_to_be_empty",
+    ),
+    Mutant(
+        "shard/convert.py",
+        'limits.check_selector(f"spread[{index}]", term.topology_key, key_field="topology_key")',
+        "pass",
+        _CONVERT + "test_a_spread_over_what_is_no_labels_key_is_named",
+    ),
+    Mutant(
+        "operator/rollup.py",
+        '    _check_selector(f"requirements[{index}]", item["key"], item.get("values") or ())\n',
+        "",
+        "unit/bigfleet/operator/test_rollup.py::test_what_the_wire_cannot_say_is_refused_by_name",
+    ),
+    Mutant(
+        "podcontroller/request.py",
+        'if problem := selector_problem(expression["key"], expression.get("values") or []):',
+        "if False:",
+        "unit/bigfleet/podcontroller/test_request.py::test_an_affinity_that_cannot_be_asked_for_is_named",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *_CREDIT,
     *_OWN_FIRST,
@@ -626,6 +699,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *_ACQUISITION,
     *_PREEMPTION,
     *_SHRINKING,
+    *_RAILS,
     *_TELLING,
     *_MEMORY,
 )
