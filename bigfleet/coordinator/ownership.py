@@ -55,6 +55,7 @@ class Ownership:
         for domain in self.given.pop(shard_id, set()):
             del self.owners[domain]
             self.released.setdefault(shard_id, set()).add(domain)
+        self.clusters = {cluster: shard for cluster, shard in self.clusters.items() if shard != shard_id}
         self.shards.discard(shard_id)
 
     def free(self, domain: Domain, gone: Collection[str] = ()) -> bool:

@@ -3,9 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.coordinator.store import DOMAINS_PER_TXN, CoordinatorStore, Refusal
+
+_Item = TypeVar("_Item", Domain, str)
 
 
 class OwnershipRecord:
@@ -62,6 +65,15 @@ class OwnershipRecord:
             await self._store.given_up(shard_id, domains)
             ownership.released[shard_id] -= set(domains)
 
+    async def bind(self, clusters: Collection[str], shard_id: str) -> None:
+        """Record the shard of clusters that have none."""
+        for batch in _batches(clusters):
+            async with self.changing() as ownership:
+                now = [one for one in batch if one not in ownership.clusters] if shard_id in ownership.shards else []
+                if now:
+                    await self._store.bind(now, shard_id)
+                    ownership.clusters |= dict.fromkeys(now, shard_id)
+
     async def move(self, moves: Mapping[Domain, tuple[str, str]], now_unix_ns: int) -> dict[Domain, str]:
         """Give domains, which their owners have given up, to other shards: domain → (owner, next owner)."""
         moved: dict[Domain, str] = {}
@@ -87,8 +99,8 @@ class OwnershipRecord:
             ownership.moved_unix_ns |= dict.fromkeys(domains, now_unix_ns)
 
 
-def _batches(domains: Collection[Domain]) -> Iterator[list[Domain]]:
+def _batches(items: Collection[_Item]) -> Iterator[list[_Item]]:
     """As many at a time as one write takes."""
-    ordered = sorted(domains)
+    ordered = sorted(items)
     for start in range(0, len(ordered), DOMAINS_PER_TXN):
         yield ordered[start : start + DOMAINS_PER_TXN]

@@ -5,7 +5,7 @@ address (`bigfleet-leader`), if it knows one.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
@@ -59,6 +59,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 founded_unix_ns=tenure.claim.founded_unix_ns,
                 domains_assigned=await tenure.placing.decided(),
                 assign_by=tenure.wanted.assign_by,
+                clusters_elsewhere=_bindings(await tenure.clusters_elsewhere(request)),
             )
         self._reports.labels(request.shard_id).inc()
         return answer
@@ -159,6 +160,11 @@ class CoordinatorService(rpc.CoordinatorServicer):
             ]
         )
 
+    async def ListClusters(self, request: pb.ListClustersRequest, context: Context) -> pb.ListClustersResponse:  # noqa: N802, ARG002
+        await require(context, "readonly", "admin")
+        async with self._leading(context) as tenure:
+            return pb.ListClustersResponse(clusters=_bindings((await tenure.store.ownership()).clusters))
+
     async def ListQuotas(self, request: pb.ListQuotasRequest, context: Context) -> pb.ListQuotasResponse:  # noqa: N802, ARG002
         await require(context, "readonly", "admin")
         async with self._leading(context) as tenure:
@@ -254,3 +260,7 @@ async def _need(context: Context, **fields: str) -> None:
     missing = [name for name, value in fields.items() if not value]
     if missing:
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{', '.join(missing)} must be set")
+
+
+def _bindings(clusters: Mapping[str, str]) -> list[pb.ClusterBinding]:
+    return [pb.ClusterBinding(cluster_id=cluster, shard_id=shard) for cluster, shard in sorted(clusters.items())]

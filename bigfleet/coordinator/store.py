@@ -7,6 +7,7 @@
     /bigfleet/released/<id>/<key>/<value> taken from a shard that has not yet said that it gave it up
     /bigfleet/withdrawn/<key>/<value>     taken from its shard by hand; only a hand gives it away again
     /bigfleet/moved/<key>/<value>         unix nanoseconds of the leader's last move of a domain, or try
+    /bigfleet/clusters/<id>               id of the shard that the cluster belongs to, from its first contact on
     /bigfleet/quotas/<provider>/<region>  slots per shard
     /bigfleet/providers/<name>            address and region
 
@@ -211,6 +212,17 @@ class CoordinatorStore:
         with self._counted():
             await self._write_all([_moved(domain, now_unix_ns) for domain in domains])
 
+    async def bind(self, clusters: Collection[str], shard_id: str) -> None:
+        """Record the shard of clusters that have none, all at once: at most `DOMAINS_PER_TXN`.
+
+        Raises Outdated when one of them has a shard already, or the shard is not registered.
+        """
+        compare = [etcd.exists(_path("shards", shard_id)), *(etcd.absent(_path("clusters", one)) for one in clusters)]
+        with self._counted():
+            writes = [etcd.put(_path("clusters", one), shard_id.encode()) for one in clusters]
+            if not (await self._write(compare, writes)).succeeded:
+                raise Outdated("a cluster has a shard, or a shard has gone, that this leader knows nothing of")
+
     async def unassign(self, domain: Domain) -> str | None:
         """Take a domain from its shard by hand, and tell which one that was."""
         key = _path("domains", domain.key, domain.value)
@@ -223,10 +235,12 @@ class CoordinatorStore:
         return owner
 
     async def remove_shard(self, shard_id: str) -> None:
-        """Forget a shard and its domains. The shard goes last, so that a half-done removal can be asked for again."""
+        """Forget a shard, its domains and clusters. It goes last: a half-done removal can be asked for again."""
         with self._counted():
-            known, domains = await self._read(
-                etcd.read(_path("shards", shard_id)), etcd.read_prefix(_path("domains", ""))
+            known, domains, clusters = await self._read(
+                etcd.read(_path("shards", shard_id)),
+                etcd.read_prefix(_path("domains", "")),
+                etcd.read_prefix(_path("clusters", "")),
             )
             if not known:
                 raise UnknownShard(shard_id)
@@ -237,8 +251,9 @@ class CoordinatorStore:
                 if pair.value.decode() == shard_id
                 for operation in (etcd.delete(pair.key), etcd.put(_released(shard_id, Domain(*_segments(pair))), b""))
             ]
+            unbound = [etcd.delete(pair.key) for pair in clusters if pair.value.decode() == shard_id]
             await self._write_all(
-                [*freed, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
+                [*freed, *unbound, etcd.delete(_path("heartbeats", shard_id)), etcd.delete(_path("shards", shard_id))]
             )
 
     async def set_quota(self, provider: str, region: str, shard_id: str, slots: int) -> None:
@@ -283,17 +298,19 @@ class CoordinatorStore:
 
     async def ownership(self) -> Ownership:
         """Which shard owns which domain, and which shard has to give up which."""
-        owners, released, withdrawn, moved, shards = await self._read(
+        owners, released, withdrawn, moved, shards, clusters = await self._read(
             etcd.read_prefix(_path("domains", "")),
             etcd.read_prefix(_path("released", "")),
             etcd.read_prefix(_path("withdrawn", "")),
             etcd.read_prefix(_path("moved", "")),
             etcd.read_prefix(_path("shards", "")),
+            etcd.read_prefix(_path("clusters", "")),
         )
         ownership = Ownership(
             withdrawn={Domain(*_segments(pair)) for pair in withdrawn},
             moved_unix_ns={Domain(*_segments(pair)): int(pair.value) for pair in moved},
             shards={_segments(pair)[0] for pair in shards},
+            clusters={_segments(pair)[0]: pair.value.decode() for pair in clusters},
         )
         for pair in owners:
             ownership.assign(Domain(*_segments(pair)), pair.value.decode())

@@ -16,6 +16,8 @@ from bigfleet.coordinator.store import CoordinatorStore, LeaderClaim
 
 # What a report may carry (docs/reference/wire.md#coordinator); a shard that sends more gets no more of our memory.
 _MAX_SHORTFALLS = 100
+_MAX_CLUSTERS = 20_000
+_LONGEST_NAME = 253
 _OUTCOMES = {number: name for name, number in pb.InstructAck.Outcome.items()}
 
 log = structlog.get_logger(__name__)
@@ -77,6 +79,16 @@ class Tenure:
             self._instruct_unassign(report.shard_id, domain, unless_bound=True)
         self._count_pending(report.shard_id)
         return list(known.instructions.values())
+
+    async def clusters_elsewhere(self, report: pb.ShardReport) -> dict[str, str]:
+        """Bind the clusters of a report that nobody has to their shard; those that belong to another one."""
+        clusters = {one for one in report.clusters[:_MAX_CLUSTERS] if 0 < len(one) <= _LONGEST_NAME}
+        ownership = await self.record.read()
+        if new := clusters - ownership.clusters.keys():
+            await self.record.bind(new, report.shard_id)
+            ownership = await self.record.read()
+        owners = {one: ownership.clusters.get(one, report.shard_id) for one in sorted(clusters)}
+        return {one: shard for one, shard in owners.items() if shard != report.shard_id}
 
     async def _acknowledged(self, shard_id: str, known: KnownShard, ack: pb.InstructAck, now_unix_ns: int) -> None:
         instruction = known.instructions.pop(ack.instruction_id, None)

@@ -20,6 +20,7 @@ _FORMATS = ("table", "json", "yaml", "name")
 _LISTINGS = {
     "shards": ("shards", "the registered shards"),
     "domain-assignments": ("domains", "which shard owns which topology domain"),
+    "clusters": ("clusters", "the shard that each cluster belongs to"),
     "quotas": ("quotas", "how many slots of a provider each shard may use"),
     "providers": ("providers", "the known capacity providers"),
     "shard-reports": ("reports", "what each shard reported last"),

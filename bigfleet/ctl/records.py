@@ -41,6 +41,15 @@ async def domains(connection: Connection, _options: argparse.Namespace) -> Listi
     return Listing("DomainAssignmentList", items, columns, nothing, "{topologyKey}={topologyValue}")
 
 
+async def clusters(connection: Connection, _options: argparse.Namespace) -> Listing:
+    async with connection.leader() as leader:
+        answer = await leader.read("ListClusters", pb.ListClustersRequest())
+    items = [{"cluster": one.cluster_id, "shard": one.shard_id} for one in answer.clusters]
+    return Listing(
+        "ClusterList", items, {"CLUSTER": "cluster", "SHARD": "shard"}, "No cluster has come yet.", "{cluster}"
+    )
+
+
 async def quotas(connection: Connection, _options: argparse.Namespace) -> Listing:
     async with connection.leader() as leader:
         answer = await leader.read("ListQuotas", pb.ListQuotasRequest())

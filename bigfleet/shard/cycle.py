@@ -165,6 +165,8 @@ class Cycles:
         self._cycle += 1
         self._executor.give_up_overdue()
         machines = self._inventory.machines
+        for cluster in self._needs.forgotten():
+            machines.fleet.forget_needs(cluster)
         for news in self._needs.unheard():
             machines.fleet.replace_needs(*news)
             await asyncio.sleep(0)

@@ -164,7 +164,7 @@ class ShardMetrics:
             self.waiting.labels(rail)
         for report in ReportOutcome:
             self.reports.labels(report)
-        for event in ("installed", "removed", "replaced"):
+        for event in ("installed", "removed", "replaced", "elsewhere"):
             self.session_lifecycle.labels(event)
         self.publish_shortfalls(())
         self.publish_demand({})

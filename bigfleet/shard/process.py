@@ -82,7 +82,9 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         provider = ProviderClient(options.provider_addr, options.tls_dir, fence, options.list_page_size)
         stack.push_async_callback(provider.close)
         listed = Listed(inventory, DEFAULT_PROVIDER, lambda: reconciler.start_over())
-        instructions = Instructions(domains, listed, lambda: reconciler.start_over())
+        instructions = Instructions(
+            domains, listed, lambda: reconciler.start_over(), lambda elsewhere: sessions.send_away(elsewhere)
+        )
         sessions = Sessions(
             needs,
             metrics,
@@ -155,6 +157,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
                 instructions,
                 domains,
                 listed,
+                sessions.clusters,
                 metrics,
             )
             loops.append(reports.run())

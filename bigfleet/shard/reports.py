@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import grpc
 import structlog
@@ -32,10 +32,17 @@ _Ack = coordinator_pb2.InstructAck
 class Instructions:
     """Carries out what the coordinator asks, once per instruction, and never for one that was deposed."""
 
-    def __init__(self, domains: Domains, listed: Listed, domains_changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        domains: Domains,
+        listed: Listed,
+        domains_changed: Callable[[], None],
+        send_away: Callable[[Mapping[str, str]], None],
+    ) -> None:
         self._domains = domains
         self._listed = listed
         self._domains_changed = domains_changed
+        self._send_away = send_away
         self.term = 0
         # Terms count from the start when the coordinators lost everything; a later founding is newer all the same.
         self._founded = 0
@@ -58,6 +65,7 @@ class Instructions:
         if self._domains.owned != owned:
             self._domains_changed()
         self._listed.by(answer.assign_by)
+        self._send_away({one.cluster_id: one.shard_id for one in answer.clusters_elsewhere})
         return acks
 
     def _follow(
@@ -105,6 +113,7 @@ class CoordinatorClient:
         instructions: Instructions,
         domains: Domains,
         listed: Listed,
+        clusters: Callable[[], Sequence[str]],
         metrics: ShardMetrics,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -116,6 +125,7 @@ class CoordinatorClient:
         self._instructions = instructions
         self._domains = domains
         self._listed = listed
+        self._clusters = clusters
         self._metrics = metrics
         self._reports = 0
         self._taken_at = monotonic()
@@ -197,6 +207,7 @@ class CoordinatorClient:
             domains=_owned_to_wire(self._domains),
             listed=listed,
             listed_cut=cut,
+            clusters=self._clusters(),
         )
 
 

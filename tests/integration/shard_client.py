@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 from prometheus_client.parser import text_string_to_metric_families
 
 from bigfleet.api.v1alpha1 import capacity_pb2, provider_pb2, shard_pb2, shard_pb2_grpc
@@ -127,6 +128,11 @@ class Cluster:
         await self.until(lambda: len(self.in_state(provider_pb2.CONFIGURED)) == count)
         return self.in_state(provider_pb2.CONFIGURED)
 
+    async def ended(self) -> tuple[grpc.StatusCode, str]:
+        """How the shard ends the session."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self._call.code(), await self._call.details()
+
     async def listen(self) -> None:
         async for frame in self._call:
             self.frames.append(frame)
@@ -172,6 +178,15 @@ async def shard_at(directory: Path, provider: ProviderClient, **options: Any) ->
     }
     async with running(ShardOptions(**(settings | options))) as ports:
         yield Shard(ports)
+
+
+async def refusal_at(shard: Shard, cluster: str = CLUSTER) -> tuple[grpc.StatusCode, str]:
+    """How the shard ends a session that it does not even begin."""
+    async with channel(shard.address, None, "shard") as connection:
+        call = shard_pb2_grpc.ShardStub(connection).Session()
+        await call.write(shard_pb2.OperatorMessage(hello=shard_pb2.Hello(cluster_id=cluster)))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await call.code(), await call.details()
 
 
 @asynccontextmanager

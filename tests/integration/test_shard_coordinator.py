@@ -10,8 +10,8 @@ import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc
-from tests.integration.provider_client import fleet_of, provider_at
-from tests.integration.shard_client import cluster_at, eventually, shard_at, small_need
+from tests.integration.provider_client import CLUSTER, fleet_of, provider_at
+from tests.integration.shard_client import cluster_at, eventually, refusal_at, shard_at, small_need
 
 ZONE = "topology.kubernetes.io/zone"
 FLEET = fleet_of(
@@ -32,6 +32,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
         self.address = ""
         self.refuses = False
         self.assign_by = ""
+        # Cluster → the other shard that has it.
+        self.elsewhere: dict[str, str] = {}
 
     def instruct(self, instruction_id: str, **payload: Any) -> None:
         self.pending[instruction_id] = pb.CoordinatorInstruction(
@@ -55,6 +57,11 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
             acknowledged=True,
             instructions=self.pending.values(),
             assign_by=self.assign_by,
+            clusters_elsewhere=[
+                pb.ClusterBinding(cluster_id=one, shard_id=self.elsewhere[one])
+                for one in request.clusters
+                if one in self.elsewhere
+            ],
         )
 
 
@@ -129,6 +136,33 @@ async def test_a_leader_that_assigns_by_a_key_is_told_what_the_provider_lists_wh
         seen = len(coordinator.reports)
         await eventually(lambda: len(coordinator.reports) > seen + 1, coordinator.changed)
         assert reported() == {"zone-a": 3, "zone-b": 2}
+
+
+async def test_a_cluster_of_another_shard_is_sent_away_with_its_demand_until_that_shard_has_gone(
+    tmp_path: Path,
+) -> None:
+    async with (
+        coordinator_at_work() as coordinator,
+        provider_at(tmp_path, FLEET) as provider,
+        shard_at(tmp_path, provider, **reporting_to(coordinator)) as shard,
+    ):
+        async with cluster_at(shard, provider) as cluster:
+            await cluster.roll_up(small_need(machines=5))
+            await shard.until_metric(1, "shortfalls")
+            coordinator.elsewhere = {CLUSTER: "shard-7"}
+            said = "'kwok-cluster-0' belongs to shard 'shard-7': point its operator's --shard-addr there"
+            assert await cluster.ended() == (grpc.StatusCode.FAILED_PRECONDITION, said)
+            # The engine wants nothing for it any more, and gives nothing of it away.
+            await shard.until_metric(0, "shortfalls")
+            await shard.until_metric(3, "cluster_machines", cluster=CLUSTER)
+        assert await refusal_at(shard) == (grpc.StatusCode.FAILED_PRECONDITION, said)
+        assert CLUSTER in coordinator.reports[-1].clusters, "or the coordinators could not say that it may come"
+        coordinator.elsewhere = {}
+        seen = len(coordinator.reports)
+        await eventually(lambda: len(coordinator.reports) > seen + 1, coordinator.changed)
+        async with cluster_at(shard, provider) as back:
+            await back.roll_up(small_need(machines=5))
+            await shard.until_metric(1, "shortfalls")
 
 
 async def test_reports_that_the_leader_refuses_do_not_count_as_taken(tmp_path: Path) -> None:

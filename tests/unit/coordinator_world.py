@@ -31,6 +31,7 @@ class MemoryStore:
         copy = Ownership(withdrawn=set(self.kept.withdrawn), shards=set(self.kept.shards))
         for domain, shard_id in self.kept.owners.items():
             copy.assign(domain, shard_id)
+        copy.clusters = dict(self.kept.clusters)
         copy.moved_unix_ns = dict(self.kept.moved_unix_ns)
         copy.released = {shard_id: set(domains) for shard_id, domains in self.kept.released.items()}
         return copy
@@ -56,6 +57,10 @@ class MemoryStore:
         for domain, (owner, shard_id) in moves.items():
             assert self.kept.owners[domain] == owner
             self.kept.move(domain, shard_id, now_unix_ns)
+
+    async def bind(self, clusters: Collection[str], shard_id: str) -> None:
+        assert not self.kept.clusters.keys() & set(clusters)
+        self.kept.clusters |= dict.fromkeys(clusters, shard_id)
 
     async def rest(self, domains: Collection[Domain], now_unix_ns: int) -> None:
         self.kept.moved_unix_ns |= dict.fromkeys(domains, now_unix_ns)
@@ -104,6 +109,12 @@ class Leader:
     def succeed(self) -> None:
         """The next leader takes over."""
         self.tenure = self._tenure(self.tenure.claim.term + 1)
+
+    async def sent_away(self, shard: str, *clusters: str) -> dict[str, str]:
+        """A shard reports sessions with clusters; which of them belong to another one."""
+        report = pb.ShardReport(shard_id=shard, clusters=clusters)
+        await self.tenure.report(report, now_unix_ns=int(self.clock.now * 1e9))
+        return await self.tenure.clusters_elsewhere(report)
 
     async def says(self, shard: str, *owns: Domain, everything: bool = False, **fields: Any) -> list[tuple[str, str]]:
         """A shard reports what is on its disk; what it is asked to do, as (what, topology value)."""

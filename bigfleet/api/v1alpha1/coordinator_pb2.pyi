@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ShardReport(_message.Message):
-    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "domains", "listed", "listed_cut")
+    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "domains", "listed", "clusters", "listed_cut")
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class ShardReport(_message.Message):
     SHARD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
     LISTED_FIELD_NUMBER: _ClassVar[int]
+    CLUSTERS_FIELD_NUMBER: _ClassVar[int]
     LISTED_CUT_FIELD_NUMBER: _ClassVar[int]
     shard_id: str
     cycle: int
@@ -32,8 +33,9 @@ class ShardReport(_message.Message):
     shard_address: str
     domains: OwnedDomains
     listed: _containers.RepeatedCompositeFieldContainer[DomainHoldings]
+    clusters: _containers.RepeatedScalarFieldContainer[str]
     listed_cut: int
-    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., domains: _Optional[_Union[OwnedDomains, _Mapping]] = ..., listed: _Optional[_Iterable[_Union[DomainHoldings, _Mapping]]] = ..., listed_cut: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., domains: _Optional[_Union[OwnedDomains, _Mapping]] = ..., listed: _Optional[_Iterable[_Union[DomainHoldings, _Mapping]]] = ..., clusters: _Optional[_Iterable[str]] = ..., listed_cut: _Optional[int] = ...) -> None: ...
 
 class DomainHoldings(_message.Message):
     __slots__ = ("provider", "topology_key", "topology_value", "machines", "bound")
@@ -125,20 +127,30 @@ class Shortfall(_message.Message):
     def __init__(self, requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., deficit: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ..., age_cycles: _Optional[int] = ..., interruption_penalty_bucket: _Optional[_Union[_capacity_pb2.PenaltyBucket, str]] = ...) -> None: ...
 
 class ReportAck(_message.Message):
-    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned", "assign_by")
+    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned", "assign_by", "clusters_elsewhere")
     COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     FOUNDED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     ASSIGN_BY_FIELD_NUMBER: _ClassVar[int]
+    CLUSTERS_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     coordinator_term: int
     acknowledged: bool
     instructions: _containers.RepeatedCompositeFieldContainer[CoordinatorInstruction]
     founded_unix_ns: int
     domains_assigned: bool
     assign_by: str
-    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ..., assign_by: _Optional[str] = ...) -> None: ...
+    clusters_elsewhere: _containers.RepeatedCompositeFieldContainer[ClusterBinding]
+    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ..., assign_by: _Optional[str] = ..., clusters_elsewhere: _Optional[_Iterable[_Union[ClusterBinding, _Mapping]]] = ...) -> None: ...
+
+class ClusterBinding(_message.Message):
+    __slots__ = ("cluster_id", "shard_id")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    shard_id: str
+    def __init__(self, cluster_id: _Optional[str] = ..., shard_id: _Optional[str] = ...) -> None: ...
 
 class CoordinatorInstruction(_message.Message):
     __slots__ = ("coordinator_term", "sequence_number", "instruction_id", "assign_domain", "unassign_domain", "reassign_speculative", "cross_shard_drain", "transfer_ownership")
@@ -384,6 +396,16 @@ class RemoveProviderRequest(_message.Message):
 class RemoveProviderResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListClustersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListClustersResponse(_message.Message):
+    __slots__ = ("clusters",)
+    CLUSTERS_FIELD_NUMBER: _ClassVar[int]
+    clusters: _containers.RepeatedCompositeFieldContainer[ClusterBinding]
+    def __init__(self, clusters: _Optional[_Iterable[_Union[ClusterBinding, _Mapping]]] = ...) -> None: ...
 
 class ListShardReportsRequest(_message.Message):
     __slots__ = ("shard_id",)

@@ -104,6 +104,11 @@ class CoordinatorStub:
                 request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderRequest.SerializeToString,
                 response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderResponse.FromString,
                 _registered_method=True)
+        self.ListClusters = channel.unary_unary(
+                '/bigfleet.v1alpha1.Coordinator/ListClusters',
+                request_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.ListClustersRequest.SerializeToString,
+                response_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.ListClustersResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServicer:
@@ -194,6 +199,13 @@ class CoordinatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListClusters(self, request, context):
+        """Ours: which shard each cluster belongs to, from its first contact on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -266,6 +278,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.RemoveProvider,
                     request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderRequest.FromString,
                     response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderResponse.SerializeToString,
+            ),
+            'ListClusters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListClusters,
+                    request_deserializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.ListClustersRequest.FromString,
+                    response_serializer=bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.ListClustersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -646,6 +663,33 @@ class Coordinator:
             '/bigfleet.v1alpha1.Coordinator/RemoveProvider',
             bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderRequest.SerializeToString,
             bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.RemoveProviderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListClusters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bigfleet.v1alpha1.Coordinator/ListClusters',
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.ListClustersRequest.SerializeToString,
+            bigfleet_dot_api_dot_v1alpha1_dot_coordinator__pb2.ListClustersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -88,6 +88,11 @@ class Intake:
             log.warning("roll-up held", cluster=cluster, rows=len(rollup.rows), held=verdict.held)
         return verdict
 
+    def forget(self, cluster: str) -> None:
+        """Another shard has the cluster: what it asked of us is void."""
+        self._accepted.pop(cluster, None)
+        self._needs.forget(cluster)
+
     async def _replace(self, cluster: str, rollup: Rollup) -> RollupVerdict:
         rows, known = rollup.rows, self._accepted.get(cluster, _NOTHING).by_row
         fresh = [number for number, row in enumerate(rows) if row not in known]

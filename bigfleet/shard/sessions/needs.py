@@ -72,6 +72,8 @@ class NeedsTable:
         self._waiting: dict[str, dict[str, float]] = {}
         # Clusters whose demand the engine has not heard of yet, and which of its rows.
         self._unheard: dict[str, frozenset[int] | None] = {}
+        # Clusters that the engine has to forget.
+        self._forgotten: set[str] = set()
         # Need rows by interruption penalty bucket.
         self.rows_per_bucket: Counter[int] = Counter()
 
@@ -84,6 +86,20 @@ class NeedsTable:
         while self._unheard:
             cluster, rows = self._unheard.popitem()
             yield News(cluster, self._needs[cluster], rows)
+
+    def forgotten(self) -> Iterator[str]:
+        """Every cluster that was forgotten since this was last asked; before `unheard`."""
+        while self._forgotten:
+            yield self._forgotten.pop()
+
+    def forget(self, cluster: str) -> None:
+        """As if the cluster had never sent a roll-up: another shard has it."""
+        needs = self._needs.pop(cluster, None)
+        for kept in (self._held, self._waiting, self._unheard):
+            kept.pop(cluster, None)
+        if needs is not None:
+            self.rows_per_bucket.subtract(need.profile.interruption_bucket for need in needs)
+            self._forgotten.add(cluster)
 
     def replace(self, cluster: str, needs: Sequence[Need], now: float) -> RollupVerdict:
         """Take a whole roll-up, unless the guard holds it. What is known keeps its arrival."""

@@ -6,7 +6,7 @@ See docs/reference/wire.md#session.
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 # Characters of an operator's own words that are logged and kept.
 _SHOWN = 1_000
+# An operator that is sent away comes again within half a minute; one that has not for so long has found its shard.
+_KNOCKED_SECONDS = 600.0
 
 
 class BlobRefused(BigFleetError):
@@ -47,6 +49,8 @@ class _Session:
         self.cluster = cluster
         self.outbox = outbox
         self.replaced = asyncio.Event()
+        # The coordinators say that the cluster belongs to another shard.
+        self.elsewhere = asyncio.Event()
         self._rollup: Rollup | None = None
         self._arrived = asyncio.Event()
 
@@ -101,6 +105,8 @@ class Sessions:
         # Frames about machines that left while their cluster had no session.
         self._departures: dict[str, dict[str, shard_pb2.ShardMessage]] = {}
         self._fleet_known = False
+        # Clusters of other shards → (that shard, when their operator last came to us).
+        self._elsewhere: dict[str, tuple[str, float]] = {}
         # (cluster, fingerprint) → (what was said, when).
         self._hints: dict[str, dict[str, tuple[CapacityHint, float]]] = {}
 
@@ -108,6 +114,23 @@ class Sessions:
 
     def connected(self, cluster: str) -> bool:
         return cluster in self._sessions
+
+    def clusters(self) -> list[str]:
+        """Those with a session, and those that came lately and were sent away."""
+        since = self._monotonic() - _KNOCKED_SECONDS
+        return sorted(self._sessions.keys() | {one for one, (_, came) in self._elsewhere.items() if came >= since})
+
+    def send_away(self, elsewhere: Mapping[str, str]) -> None:
+        """The coordinators' word on `clusters`: these belong to another shard, and the others may come."""
+        now = self._monotonic()
+        for cluster, shard in elsewhere.items():
+            if cluster not in self._elsewhere:
+                log.error("the cluster belongs to another shard", cluster=cluster, shard=shard)
+            if session := self._sessions.get(cluster):
+                session.elsewhere.set()
+            else:
+                self._intake.forget(cluster)
+        self._elsewhere = {one: (shard, self._elsewhere.get(one, ("", now))[1]) for one, shard in elsewhere.items()}
 
     def unanswered_seconds(self) -> dict[str, float]:
         """Per cluster that owes bootstrap blobs, the age of the oldest request."""
@@ -196,6 +219,7 @@ class Sessions:
             asyncio.create_task(self._send(session, context)),
             asyncio.create_task(self._take_rollups(session)),
             asyncio.create_task(session.replaced.wait()),
+            asyncio.create_task(session.elsewhere.wait()),
             asyncio.create_task(session.outbox.overflow.wait()),
         }
         # Not `first_of`: the session goes before its tasks do, and what they raise while they end is told too.
@@ -211,6 +235,9 @@ class Sessions:
                 raise error
             if isinstance(error, Exception) and not isinstance(error, grpc.aio.AbortError | grpc.RpcError):
                 log.warning("session failed", cluster=cluster, error=repr(error))
+        if session.elsewhere.is_set():
+            self._intake.forget(cluster)
+            await self._refuse_elsewhere(cluster, context)
         if session.replaced.is_set():
             await context.abort(grpc.StatusCode.ABORTED, "a newer session of this cluster took over")
         if session.outbox.overflow.is_set():
@@ -235,8 +262,18 @@ class Sessions:
             self._metrics.session_identity_rejected.inc()
             log.error("session refused", cluster=cluster, reason=refusal)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
+        if cluster in self._elsewhere:
+            await self._refuse_elsewhere(cluster, context)
         log.info("session opened", cluster=cluster, protocol_version=first.hello.protocol_version[:_SHOWN])
         return cluster
+
+    async def _refuse_elsewhere(self, cluster: str, context: Context) -> None:
+        shard, _ = self._elsewhere.get(cluster, ("", 0.0))
+        if shard:
+            self._elsewhere[cluster] = (shard, self._monotonic())
+        self._metrics.session_lifecycle.labels("elsewhere").inc()
+        hint = "point its operator's --shard-addr there"
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{cluster!r} belongs to shard {shard!r}: {hint}")
 
     def _install(self, cluster: str) -> _Session:
         older = self._sessions.get(cluster)

@@ -64,11 +64,11 @@ DeleteRequest: machine_id=1 shard_id=2 shard_epoch=3 sequence_number=4
 TransitionAck: operation_id=1 machine=2
 
 ShardReport: shard_id=1 cycle=2 timestamp_unix_nanos=3 shard_epoch=4 summary=5 shortfalls=6 instruction_acks=7
-  shard_address=8 domains=100 listed=101 listed_cut=103
+  shard_address=8 domains=100 listed=101 clusters=102 listed_cut=103
 ShardSummary: total_machines=1 free_machines=2 per_instance_type_counts=3 per_zone_counts=4
 Shortfall: requirements=1 deficit=2 priority=3 age_cycles=5 interruption_penalty_bucket=6
 ReportAck: coordinator_term=1 acknowledged=2 instructions=3 founded_unix_ns=100 domains_assigned=101
-  assign_by=102
+  assign_by=102 clusters_elsewhere=103
 CoordinatorInstruction: coordinator_term=1 sequence_number=2 instruction_id=3 assign_domain=4 unassign_domain=5
   reassign_speculative=6 cross_shard_drain=7 transfer_ownership=8
 AssignDomain: topology_key=1 topology_value=2
@@ -125,6 +125,9 @@ RESERVED = {
 }
 # Messages that are ours as a whole.
 OURS = {
+    "ClusterBinding",
+    "ListClustersRequest",
+    "ListClustersResponse",
     "DomainHoldings",
     "DrainReport",
     "MachineCount",
@@ -164,7 +167,7 @@ SERVICES = {
     "Coordinator": [
         *("ReportShard", "AssignDomain", "UnassignDomain", "RemoveShard", "ListShards", "ListDomainAssignments"),
         *("ListQuotas", "ListProviders", "ListShardReports", "JoinRaftCluster", "SnapshotSave"),
-        *("SetQuota", "SetProvider", "RemoveProvider"),  # ours
+        *("SetQuota", "SetProvider", "RemoveProvider", "ListClusters"),  # ours
     ],
     "ShardRead": ["InspectNeeds"],
 }

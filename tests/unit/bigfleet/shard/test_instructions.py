@@ -1,5 +1,6 @@
 """Which coordinator a shard obeys, and that it carries an instruction out once."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ ASSIGN_B = pb.AssignDomain(topology_key="zone", topology_value="b")
 class World:
     def __init__(self, directory: Path) -> None:
         self.changes = 0
+        self.elsewhere: list[Mapping[str, str]] = []
         self.domains = Domains(directory)
         self.inventory = Inventory()
         listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
-        self.instructions = Instructions(self.domains, listed, self.changed)
+        self.instructions = Instructions(self.domains, listed, self.changed, self.elsewhere.append)
 
     def changed(self) -> None:
         self.changes += 1

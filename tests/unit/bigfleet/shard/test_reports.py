@@ -50,9 +50,10 @@ class World:
             1,
             self.inventory,
             CycleReport,
-            Instructions(domains, listed, lambda: None),
+            Instructions(domains, listed, lambda: None, lambda _: None),
             domains,
             listed,
+            lambda: ["k-0"],
             ShardMetrics(self.registry),
             self.clock,
         )
