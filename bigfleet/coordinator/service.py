@@ -59,6 +59,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 founded_unix_ns=tenure.claim.founded_unix_ns,
                 domains_assigned=await tenure.placing.decided(),
                 assign_by=tenure.wanted.assign_by,
+                quotas=await tenure.quotas(request.shard_id),
                 clusters_elsewhere=_bindings(await tenure.clusters_elsewhere(request)),
             )
         self._reports.labels(request.shard_id).inc()
@@ -107,8 +108,8 @@ class CoordinatorService(rpc.CoordinatorServicer):
                 await context.abort(
                     grpc.StatusCode.INVALID_ARGUMENT, f"slots is {request.slots}, it must not be negative"
                 )
-            async with tenure.writing:
-                await tenure.store.set_quota(request.provider, request.region, request.shard_id, request.slots)
+            async with tenure.changing_quotas() as store:
+                await store.set_quota(request.provider, request.region, request.shard_id, request.slots)
         return pb.SetQuotaResponse()
 
     async def SetProvider(self, request: pb.SetProviderRequest, context: Context) -> pb.SetProviderResponse:  # noqa: N802
@@ -116,8 +117,8 @@ class CoordinatorService(rpc.CoordinatorServicer):
         async with self._leading(context) as tenure:
             given = request.provider
             await _need(context, name=given.name, address=given.address, region=given.region)
-            async with tenure.writing:
-                await tenure.store.set_provider(ProviderRecord(given.name, given.address, given.region))
+            async with tenure.changing_quotas() as store:
+                await store.set_provider(ProviderRecord(given.name, given.address, given.region))
         return pb.SetProviderResponse()
 
     async def RemoveProvider(  # noqa: N802
@@ -126,8 +127,8 @@ class CoordinatorService(rpc.CoordinatorServicer):
         await require(context, "admin")
         async with self._leading(context) as tenure:
             await _need(context, name=request.name)
-            async with tenure.writing:
-                await tenure.store.remove_provider(request.name)
+            async with tenure.changing_quotas() as store:
+                await store.remove_provider(request.name)
         return pb.RemoveProviderResponse()
 
     async def ListShards(self, request: pb.ListShardsRequest, context: Context) -> pb.ListShardsResponse:  # noqa: N802, ARG002

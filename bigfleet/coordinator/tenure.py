@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 import structlog
 from prometheus_client import Gauge
@@ -12,7 +13,7 @@ from bigfleet.coordinator.known import SILENT_SECONDS, KnownShard, LastReport
 from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.coordinator.placing import Placing, Wanted
 from bigfleet.coordinator.record import OwnershipRecord
-from bigfleet.coordinator.store import CoordinatorStore, LeaderClaim
+from bigfleet.coordinator.store import CoordinatorStore, LeaderClaim, ProviderRecord, Quota
 
 # What a report may carry (docs/reference/wire.md#coordinator); a shard that sends more gets no more of our memory.
 _MAX_SHORTFALLS = 100
@@ -46,6 +47,7 @@ class Tenure:
         self._unsaved_heartbeats: set[str] = set()
         self._pending = pending
         self._sequence = 0
+        self._quotas: tuple[Sequence[Quota], Sequence[ProviderRecord]] | None = None
 
     async def report(self, report: pb.ShardReport, now_unix_ns: int) -> list[pb.CoordinatorInstruction]:
         """Take a shard's report in; answers the instructions it has not acknowledged yet."""
@@ -79,6 +81,29 @@ class Tenure:
             self._instruct_unassign(report.shard_id, domain, unless_bound=True)
         self._count_pending(report.shard_id)
         return list(known.instructions.values())
+
+    async def quotas(self, shard_id: str) -> pb.QuotaSlices:
+        """The slots that a shard may take: none of a region of which only others have some."""
+        if self._quotas is None:
+            async with self.writing:
+                self._quotas = await self.store.quotas(), await self.store.providers()
+        quotas, providers = self._quotas
+        return pb.QuotaSlices(
+            slices=[
+                pb.QuotaSlice(provider=one.provider, region=one.region, slots=one.per_shard.get(shard_id, 0))
+                for one in quotas
+            ],
+            provider_regions={one.name: one.region for one in providers},
+        )
+
+    @asynccontextmanager
+    async def changing_quotas(self) -> AsyncIterator[CoordinatorStore]:
+        """The store, to change quotas or providers in."""
+        async with self.writing:
+            try:
+                yield self.store
+            finally:
+                self._quotas = None
 
     async def clusters_elsewhere(self, report: pb.ShardReport) -> dict[str, str]:
         """Bind the clusters of a report that nobody has to their shard; those that belong to another one."""

@@ -69,6 +69,11 @@ def _tell(one: Inspection, options: argparse.Namespace) -> None:
         f"{len(unmet) or 'none'} of those shown {'is' if len(unmet) < 2 else 'are'} unmet "
         f"(cycle {one.header.cycle}, {age:.0f} s ago).\n"
     )
+    for quota in one.header.full_quotas if unmet else ():
+        write(
+            f"Shard {one.shard} creates no more machines of provider {quota.provider}, region {quota.region or '-'}: "
+            f"{quota.taken} take a slot, and its quota is {quota.slots} (bigfleetctl set-quota).\n"
+        )
     for line in lingers(one.header):
         write(f"{line}\n")
     shown = chosen if options.need or options.all else unmet

@@ -22,6 +22,7 @@ from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import ProviderError
 from bigfleet.shard.provider.execute import Disposal, Executor
+from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.sessions import Sessions
@@ -107,6 +108,7 @@ class Cycles:
         reconciler: Reconciler,
         executor: Executor,
         holds: Backoff,
+        quotas: Quotas,
         sessions: Sessions,
         metrics: ShardMetrics,
         audit: AuditLog,
@@ -122,6 +124,7 @@ class Cycles:
         self._reconciler = reconciler
         self._executor = executor
         self._holds = holds
+        self._quotas = quotas
         self._sessions = sessions
         self._metrics = metrics
         self._audit = audit
@@ -172,6 +175,7 @@ class Cycles:
             await asyncio.sleep(0)
         disguises = Disguises(machines)
         self._holds.shape_view(disguises)
+        self._quotas.shape_view(disguises)
         machines.disguise(disguises)
         computed_at, now = self._clock(), self._monotonic()
         with machines.lent() as fleet:
@@ -249,6 +253,7 @@ class Cycles:
         self._metrics.waiting.labels(Rail.RELEASE_RATE).set(decisions.releases_capped)
         self._metrics.waiting.labels(Rail.SESSION).set(sum(self.latest.without_session.values()))
         self._metrics.publish_shortfalls(decisions.shortfalls)
+        self._quotas.publish()
         self._metrics.publish_demand(self._needs.rows_per_bucket)
         self._metrics.publish_inventory(self._inventory.counts)
         if decisions.shortfalls:

@@ -53,6 +53,7 @@ class ActionOutcome(StrEnum):
     STALE_STATE = "stale_state"
     INVENTORY_MISS = "inventory_miss"
     MISSING_PROFILE = "missing_profile"
+    QUOTA = "quota"  # the shard has taken all its slots of the machine's region
     OTHER = "other"
 
 
@@ -121,6 +122,9 @@ class ShardMetrics:
         self.shortfalls = gauge("shortfalls", "Profiles whose demand can't be met.")
         self.shortfalls_aged = gauge("shortfalls_aged", "Shortfalls by age in cycles.", ["bucket"])
         self.shortfalls_by_priority = gauge("shortfalls_by_priority", "Shortfalls by class.", ["priority_class"])
+        self.quota_slots = gauge("quota_slots", "Slots that the shard may take.", ["provider", "region"])
+        self.quota_taken = gauge("quota_taken", "Machines that take a slot of a quota.", ["provider", "region"])
+        self.quota_refusals = counter("quota_refusals_total", "Creates not sent for a quota.", ["provider", "region"])
         self.session_lifecycle = counter("session_lifecycle_total", "Operator sessions coming and going.", ["event"])
         self.active_sessions = gauge("active_sessions", "Operator sessions.")
         self.session_identity_rejected = counter(

@@ -19,7 +19,7 @@ from bigfleet.rpc.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.renewal import keep_renewed
 from bigfleet.shard.cycle import Cycles, Wake
-from bigfleet.shard.inventory.inventory import Inventory, Observer
+from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory, Observer
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.options import ShardOptions
@@ -29,7 +29,8 @@ from bigfleet.shard.provider.client import ProviderClient
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.epoch import Fence, next_epoch
 from bigfleet.shard.provider.execute import Executor
-from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
+from bigfleet.shard.provider.listed import Listed
+from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.read import ShardRead
 from bigfleet.shard.reports import CoordinatorClient, Instructions
@@ -75,6 +76,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     inventory = Inventory()
     needs = NeedsTable(options.empty_rollup_guard)
     holds = Backoff()
+    quotas = Quotas(options.data_dir, inventory, metrics)
 
     async with AsyncExitStack() as stack:
         audit = stack.enter_context(AuditLog(options.audit_log))
@@ -83,7 +85,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         stack.push_async_callback(provider.close)
         listed = Listed(inventory, DEFAULT_PROVIDER, lambda: reconciler.start_over())
         instructions = Instructions(
-            domains, listed, lambda: reconciler.start_over(), lambda elsewhere: sessions.send_away(elsewhere)
+            domains, listed, quotas, lambda: reconciler.start_over(), lambda elsewhere: sessions.send_away(elsewhere)
         )
         sessions = Sessions(
             needs,
@@ -107,6 +109,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             options.execute_concurrency,
             wake,
             domains.contains,
+            quotas.refuse,
         )
         stack.push_async_callback(executor.close)
         reconciler = Reconciler(
@@ -124,7 +127,9 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         metrics.engine_compiled.set(engine.compiled)
         if not engine.compiled:
             log.warning("the engine's kernels are not compiled: large fleets are slow", hint="run `make kernels`")
-        cycles = Cycles(options, engine, inventory, needs, reconciler, executor, holds, sessions, metrics, audit, wake)
+        cycles = Cycles(
+            options, engine, inventory, needs, reconciler, executor, holds, quotas, sessions, metrics, audit, wake
+        )
 
         inventory.observer = observer(executor, notices, holds)
         web = await daemon.serve_metrics(
@@ -140,7 +145,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             options=[*GRPC_OPTIONS, ("grpc.so_reuseport", 0)],
         )
         server.add_generic_rpc_handlers((session_handler(sessions.converse),))
-        shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest), server)
+        shardread_pb2_grpc.add_ShardReadServicer_to_server(ShardRead(lambda: cycles.latest, quotas.full), server)
         port = listen(server, options.listen, options.tls_dir, Identity("shard", options.id))
         await server.start()
         stack.push_async_callback(server.stop, None)

@@ -13,11 +13,13 @@ from bigfleet.api.v1alpha1 import shardread_pb2, shardread_pb2_grpc
 from bigfleet.security import require
 from bigfleet.shard.convert import need_view_to_wire
 from bigfleet.shard.cycle import CycleReport
+from bigfleet.shard.provider.quotas import FullSlice
 
 
 class ShardRead(shardread_pb2_grpc.ShardReadServicer):
-    def __init__(self, latest: Callable[[], CycleReport]) -> None:
+    def __init__(self, latest: Callable[[], CycleReport], full_quotas: Callable[[], list[FullSlice]]) -> None:
         self._latest = latest
+        self._full_quotas = full_quotas
 
     async def InspectNeeds(  # noqa: N802 (the wire's name)
         self, request: shardread_pb2.InspectNeedsRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -35,6 +37,12 @@ class ShardRead(shardread_pb2_grpc.ShardReadServicer):
             total_needs=len(views),
             reclaims_waiting_for_rate=decisions.reclaims_capped.get(cluster, 0),
             reclaims_waiting_for_session=report.without_session.get(cluster, 0),
+            full_quotas=[
+                shardread_pb2.FullQuota(
+                    provider=one.slice.provider, region=one.slice.region, slots=one.slice.slots, taken=one.taken
+                )
+                for one in self._full_quotas()
+            ],
         )
         yield shardread_pb2.InspectNeedsResponse(header=header)
         for view in islice(views, request.limit or None):

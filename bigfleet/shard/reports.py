@@ -18,6 +18,7 @@ from bigfleet.shard.metrics import ReportOutcome, ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider.domains import Domain, Domains
 from bigfleet.shard.provider.listed import Listed
+from bigfleet.shard.provider.quotas import Quotas, QuotaSlice
 
 log = structlog.get_logger()
 
@@ -36,11 +37,13 @@ class Instructions:
         self,
         domains: Domains,
         listed: Listed,
+        quotas: Quotas,
         domains_changed: Callable[[], None],
         send_away: Callable[[Mapping[str, str]], None],
     ) -> None:
         self._domains = domains
         self._listed = listed
+        self._quotas = quotas
         self._domains_changed = domains_changed
         self._send_away = send_away
         self.term = 0
@@ -65,6 +68,11 @@ class Instructions:
         if self._domains.owned != owned:
             self._domains_changed()
         self._listed.by(answer.assign_by)
+        if answer.HasField("quotas"):
+            self._quotas.replace(
+                [QuotaSlice(one.provider, one.region, one.slots) for one in answer.quotas.slices],
+                answer.quotas.provider_regions,
+            )
         self._send_away({one.cluster_id: one.shard_id for one in answer.clusters_elsewhere})
         return acks
 

@@ -64,6 +64,7 @@ TABLE = {
     "ListShards": (pb.ListShardsRequest(), {"admin", "readonly"}),
     "ListDomainAssignments": (pb.ListDomainAssignmentsRequest(), {"admin", "readonly"}),
     "ListQuotas": (pb.ListQuotasRequest(), {"admin", "readonly"}),
+    "ListClusters": (pb.ListClustersRequest(), {"admin", "readonly"}),
     "ListProviders": (pb.ListProvidersRequest(), {"admin", "readonly"}),
     "ListShardReports": (pb.ListShardReportsRequest(), {"admin", "readonly"}),
     "SnapshotSave": (pb.SnapshotSaveRequest(), {"admin"}),
@@ -241,6 +242,7 @@ async def test_a_quota_is_shared_out_by_shard_and_taken_back(leader: Coordinator
         await set_quota(shard, slots)
     await set_quota("shard-0", 6)
     assert await quotas() == [("aws", "eu/west", {"shard-0": 6, "shard-1": 7})]
+    assert [one.slots for one in (await leader.report("shard-0")).quotas.slices] == [6], "each shard is told its slice"
     negative = pb.SetQuotaRequest(provider="aws", region="eu/west", shard_id="shard-0", slots=-1)
     assert await leader.refusal("admin", "SetQuota", negative) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -250,6 +252,23 @@ async def test_a_quota_is_shared_out_by_shard_and_taken_back(leader: Coordinator
     for shard in ("shard-0", "shard-1"):
         await set_quota(shard, 0)
     assert await quotas() == []
+    answer = await leader.report("shard-0")
+    assert (answer.HasField("quotas"), list(answer.quotas.slices)) == (True, [])
+
+
+async def test_a_shard_has_nothing_of_a_region_of_which_only_others_have_a_quota(leader: Coordinator) -> None:
+    for shard in ("shard-0", "shard-1"):
+        await leader.report(shard)
+    entry = pb.ProviderEntry(name="aws", address="aws:7800", region="eu")
+    await leader.call("admin", "SetProvider", pb.SetProviderRequest(provider=entry))
+    request = pb.SetQuotaRequest(provider="aws", region="eu", shard_id="shard-0", slots=5)
+    await leader.call("admin", "SetQuota", request)
+    told = (await leader.report("shard-1")).quotas
+    assert told == pb.QuotaSlices(
+        slices=[pb.QuotaSlice(provider="aws", region="eu", slots=0)], provider_regions={"aws": "eu"}
+    )
+    await leader.call("admin", "SetQuota", pb.SetQuotaRequest(provider="aws", region="eu", shard_id="shard-0"))
+    await leader.call("admin", "RemoveProvider", pb.RemoveProviderRequest(name="aws"))
 
 
 async def test_a_provider_is_registered_moved_and_forgotten(leader: Coordinator) -> None:

@@ -10,6 +10,7 @@ import grpc
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc
+from tests.integration.ctl import bigfleetctl
 from tests.integration.provider_client import CLUSTER, fleet_of, provider_at
 from tests.integration.shard_client import cluster_at, eventually, refusal_at, shard_at, small_need
 
@@ -31,6 +32,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
         self.changed = asyncio.Event()
         self.address = ""
         self.refuses = False
+        self.quotas = pb.QuotaSlices()
         self.assign_by = ""
         # Cluster → the other shard that has it.
         self.elsewhere: dict[str, str] = {}
@@ -57,6 +59,7 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
             acknowledged=True,
             instructions=self.pending.values(),
             assign_by=self.assign_by,
+            quotas=self.quotas,
             clusters_elsewhere=[
                 pb.ClusterBinding(cluster_id=one, shard_id=self.elsewhere[one])
                 for one in request.clusters
@@ -163,6 +166,34 @@ async def test_a_cluster_of_another_shard_is_sent_away_with_its_demand_until_tha
         async with cluster_at(shard, provider) as back:
             await back.roll_up(small_need(machines=5))
             await shard.until_metric(1, "shortfalls")
+
+
+async def test_a_quota_bounds_what_is_created_and_people_are_told_also_after_a_restart_without_coordinators(
+    tmp_path: Path,
+) -> None:
+    fleet = fleet_of({"idPrefix": "spec", "kind": "small", "count": 5, "state": "Speculative"})
+    async with coordinator_at_work() as coordinator, provider_at(tmp_path, fleet) as provider:
+        coordinator.quotas = pb.QuotaSlices(
+            slices=[pb.QuotaSlice(provider="default", region="north", slots=2)], provider_regions={"default": "north"}
+        )
+        north = {"provider": "default", "region": "north"}
+        async with shard_at(tmp_path, provider, **reporting_to(coordinator)) as shard:
+            await shard.until_metric(2, "quota_slots", **north)
+            async with cluster_at(shard, provider) as cluster:
+                await cluster.roll_up(small_need(machines=5))
+                await cluster.until_configured(2)
+                await shard.until_metric(2, "quota_taken", **north)
+                await shard.until_metric(1, "shortfalls")
+                told = await bigfleetctl("--plaintext", "why", "--cluster", CLUSTER, "--shard-addr", shard.address)
+                said = "creates no more machines of provider default, region north: 2 take a slot, and its quota is 2"
+                assert said in told.out
+        async with (
+            shard_at(tmp_path, provider, cycle_interval_seconds=0.1) as alone,
+            cluster_at(alone, provider) as cluster,
+        ):
+            await cluster.roll_up(small_need(machines=5))
+            await alone.until_metric(1, "shortfalls")
+            await alone.until_metric(2, "quota_taken", **north)
 
 
 async def test_reports_that_the_leader_refuses_do_not_count_as_taken(tmp_path: Path) -> None:

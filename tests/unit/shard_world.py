@@ -13,7 +13,7 @@ from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import NeedProfile, Requirement
 from bigfleet.engine import Action, ActionKind
-from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.process import observer
@@ -22,7 +22,8 @@ from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import Provider, ProviderError
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.execute import Executor
-from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
+from bigfleet.shard.provider.listed import Listed
+from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.provider.reconcile import Reconciler
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
@@ -74,7 +75,11 @@ class ScriptedProvider:
         self.changes: list[str] = []
 
     def put(self, machine_id: str, state: MachineState, cluster: str = "") -> None:
-        self.machines[machine_id] = wire_machine(machine_id, state, cluster)
+        known = self.machines.get(machine_id)
+        machine = self.machines[machine_id] = wire_machine(machine_id, state, cluster)
+        if known:
+            machine.zone = known.zone
+            machine.labels.update(known.labels)
         self.changes.append(machine_id)
 
     def remove(self, machine_id: str) -> None:
@@ -181,6 +186,7 @@ class World:
         self.notices = Notices(self.sent.append, "node-", self.inventory.machines.get)
         self.domains = Domains(self.directory)
         self.listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: self.reconciler.start_over())
+        self.quotas = Quotas(self.directory, self.inventory, self.metrics)
         self.executor = Executor(
             self.inventory,
             self.needs,
@@ -193,6 +199,7 @@ class World:
             4,
             self._wake,
             self.domains.contains,
+            self.quotas.refuse,
             clock,
             clock,
         )

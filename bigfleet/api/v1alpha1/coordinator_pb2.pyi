@@ -127,7 +127,7 @@ class Shortfall(_message.Message):
     def __init__(self, requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., deficit: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., priority: _Optional[int] = ..., age_cycles: _Optional[int] = ..., interruption_penalty_bucket: _Optional[_Union[_capacity_pb2.PenaltyBucket, str]] = ...) -> None: ...
 
 class ReportAck(_message.Message):
-    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned", "assign_by", "clusters_elsewhere")
+    __slots__ = ("coordinator_term", "acknowledged", "instructions", "founded_unix_ns", "domains_assigned", "assign_by", "clusters_elsewhere", "quotas")
     COORDINATOR_TERM_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +135,7 @@ class ReportAck(_message.Message):
     DOMAINS_ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     ASSIGN_BY_FIELD_NUMBER: _ClassVar[int]
     CLUSTERS_ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    QUOTAS_FIELD_NUMBER: _ClassVar[int]
     coordinator_term: int
     acknowledged: bool
     instructions: _containers.RepeatedCompositeFieldContainer[CoordinatorInstruction]
@@ -142,7 +143,33 @@ class ReportAck(_message.Message):
     domains_assigned: bool
     assign_by: str
     clusters_elsewhere: _containers.RepeatedCompositeFieldContainer[ClusterBinding]
-    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ..., assign_by: _Optional[str] = ..., clusters_elsewhere: _Optional[_Iterable[_Union[ClusterBinding, _Mapping]]] = ...) -> None: ...
+    quotas: QuotaSlices
+    def __init__(self, coordinator_term: _Optional[int] = ..., acknowledged: _Optional[bool] = ..., instructions: _Optional[_Iterable[_Union[CoordinatorInstruction, _Mapping]]] = ..., founded_unix_ns: _Optional[int] = ..., domains_assigned: _Optional[bool] = ..., assign_by: _Optional[str] = ..., clusters_elsewhere: _Optional[_Iterable[_Union[ClusterBinding, _Mapping]]] = ..., quotas: _Optional[_Union[QuotaSlices, _Mapping]] = ...) -> None: ...
+
+class QuotaSlices(_message.Message):
+    __slots__ = ("slices", "provider_regions")
+    class ProviderRegionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_REGIONS_FIELD_NUMBER: _ClassVar[int]
+    slices: _containers.RepeatedCompositeFieldContainer[QuotaSlice]
+    provider_regions: _containers.ScalarMap[str, str]
+    def __init__(self, slices: _Optional[_Iterable[_Union[QuotaSlice, _Mapping]]] = ..., provider_regions: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class QuotaSlice(_message.Message):
+    __slots__ = ("provider", "region", "slots")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    region: str
+    slots: int
+    def __init__(self, provider: _Optional[str] = ..., region: _Optional[str] = ..., slots: _Optional[int] = ...) -> None: ...
 
 class ClusterBinding(_message.Message):
     __slots__ = ("cluster_id", "shard_id")

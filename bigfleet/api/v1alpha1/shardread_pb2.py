@@ -26,23 +26,25 @@ from bigfleet.api.v1alpha1 import capacity_pb2 as bigfleet_dot_api_dot_v1alpha1_
 from bigfleet.api.v1alpha1 import provider_pb2 as bigfleet_dot_api_dot_v1alpha1_dot_provider__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%bigfleet/api/v1alpha1/shardread.proto\x12\x11\x62igfleet.v1alpha1\x1a$bigfleet/api/v1alpha1/capacity.proto\x1a$bigfleet/api/v1alpha1/provider.proto\"8\n\x13InspectNeedsRequest\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"\x85\x01\n\x14InspectNeedsResponse\x12\x37\n\x06header\x18\x01 \x01(\x0b\x32%.bigfleet.v1alpha1.InspectNeedsHeaderH\x00\x12+\n\x04need\x18\x02 \x01(\x0b\x32\x1b.bigfleet.v1alpha1.NeedViewH\x00\x42\x07\n\x05\x66rame\"\xa1\x01\n\x12InspectNeedsHeader\x12\r\n\x05\x63ycle\x18\x01 \x01(\x03\x12\x1e\n\x16\x63omputed_at_unix_nanos\x18\x02 \x01(\x03\x12\x13\n\x0btotal_needs\x18\x03 \x01(\x05\x12!\n\x19reclaims_waiting_for_rate\x18\x64 \x01(\x05\x12$\n\x1creclaims_waiting_for_session\x18\x65 \x01(\x05\"\xd8\x03\n\x08NeedView\x12-\n\x04need\x18\x01 \x01(\x0b\x32\x1f.bigfleet.v1alpha1.CapacityNeed\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x1a\n\x12\x61rrival_unix_nanos\x18\x03 \x01(\x03\x12\x1b\n\x13profile_fingerprint\x18\x04 \x01(\t\x12\x11\n\tsatisfied\x18\x05 \x01(\x08\x12\x36\n\x10residual_deficit\x18\x06 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x1d\n\x15\x63laimed_machine_count\x18\x07 \x01(\x05\x12\x17\n\x0f\x62ootstrap_count\x18\x08 \x01(\x05\x12\x17\n\x0fprovision_count\x18\t \x01(\x05\x12\x13\n\x0bsame_domain\x18\n \x01(\t\x12\x18\n\x10same_satisfiable\x18\x0b \x01(\x08\x12\x1a\n\x12\x61\x63quisition_parked\x18\x0c \x01(\x08\x12\x19\n\x11parked_age_cycles\x18\r \x01(\x05\x12\x18\n\x10\x61ge_cycles_unmet\x18\x0e \x01(\x05\x12\x34\n\x0cunmet_reason\x18\x0f \x01(\x0e\x32\x1e.bigfleet.v1alpha1.UnmetReason*\x8f\x01\n\x0bUnmetReason\x12\x1c\n\x18UNMET_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10PRIORITY_STARVED\x10\x01\x12\x16\n\x12NO_MATCHING_SUPPLY\x10\x02\x12\x1a\n\x16TOPOLOGY_UNSATISFIABLE\x10\x03\x12\x18\n\x14PREEMPTION_EXHAUSTED\x10\x04\x32n\n\tShardRead\x12\x61\n\x0cInspectNeeds\x12&.bigfleet.v1alpha1.InspectNeedsRequest\x1a\'.bigfleet.v1alpha1.InspectNeedsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%bigfleet/api/v1alpha1/shardread.proto\x12\x11\x62igfleet.v1alpha1\x1a$bigfleet/api/v1alpha1/capacity.proto\x1a$bigfleet/api/v1alpha1/provider.proto\"8\n\x13InspectNeedsRequest\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x05\"\x85\x01\n\x14InspectNeedsResponse\x12\x37\n\x06header\x18\x01 \x01(\x0b\x32%.bigfleet.v1alpha1.InspectNeedsHeaderH\x00\x12+\n\x04need\x18\x02 \x01(\x0b\x32\x1b.bigfleet.v1alpha1.NeedViewH\x00\x42\x07\n\x05\x66rame\"\xd4\x01\n\x12InspectNeedsHeader\x12\r\n\x05\x63ycle\x18\x01 \x01(\x03\x12\x1e\n\x16\x63omputed_at_unix_nanos\x18\x02 \x01(\x03\x12\x13\n\x0btotal_needs\x18\x03 \x01(\x05\x12!\n\x19reclaims_waiting_for_rate\x18\x64 \x01(\x05\x12$\n\x1creclaims_waiting_for_session\x18\x65 \x01(\x05\x12\x31\n\x0b\x66ull_quotas\x18\x66 \x03(\x0b\x32\x1c.bigfleet.v1alpha1.FullQuota\"K\n\tFullQuota\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x0e\n\x06region\x18\x02 \x01(\t\x12\r\n\x05slots\x18\x03 \x01(\x05\x12\r\n\x05taken\x18\x04 \x01(\x05\"\xd8\x03\n\x08NeedView\x12-\n\x04need\x18\x01 \x01(\x0b\x32\x1f.bigfleet.v1alpha1.CapacityNeed\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12\x1a\n\x12\x61rrival_unix_nanos\x18\x03 \x01(\x03\x12\x1b\n\x13profile_fingerprint\x18\x04 \x01(\t\x12\x11\n\tsatisfied\x18\x05 \x01(\x08\x12\x36\n\x10residual_deficit\x18\x06 \x01(\x0b\x32\x1c.bigfleet.v1alpha1.Resources\x12\x1d\n\x15\x63laimed_machine_count\x18\x07 \x01(\x05\x12\x17\n\x0f\x62ootstrap_count\x18\x08 \x01(\x05\x12\x17\n\x0fprovision_count\x18\t \x01(\x05\x12\x13\n\x0bsame_domain\x18\n \x01(\t\x12\x18\n\x10same_satisfiable\x18\x0b \x01(\x08\x12\x1a\n\x12\x61\x63quisition_parked\x18\x0c \x01(\x08\x12\x19\n\x11parked_age_cycles\x18\r \x01(\x05\x12\x18\n\x10\x61ge_cycles_unmet\x18\x0e \x01(\x05\x12\x34\n\x0cunmet_reason\x18\x0f \x01(\x0e\x32\x1e.bigfleet.v1alpha1.UnmetReason*\x8f\x01\n\x0bUnmetReason\x12\x1c\n\x18UNMET_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10PRIORITY_STARVED\x10\x01\x12\x16\n\x12NO_MATCHING_SUPPLY\x10\x02\x12\x1a\n\x16TOPOLOGY_UNSATISFIABLE\x10\x03\x12\x18\n\x14PREEMPTION_EXHAUSTED\x10\x04\x32n\n\tShardRead\x12\x61\n\x0cInspectNeeds\x12&.bigfleet.v1alpha1.InspectNeedsRequest\x1a\'.bigfleet.v1alpha1.InspectNeedsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bigfleet.api.v1alpha1.shardread_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_UNMETREASON']._serialized_start=970
-  _globals['_UNMETREASON']._serialized_end=1113
+  _globals['_UNMETREASON']._serialized_start=1098
+  _globals['_UNMETREASON']._serialized_end=1241
   _globals['_INSPECTNEEDSREQUEST']._serialized_start=136
   _globals['_INSPECTNEEDSREQUEST']._serialized_end=192
   _globals['_INSPECTNEEDSRESPONSE']._serialized_start=195
   _globals['_INSPECTNEEDSRESPONSE']._serialized_end=328
   _globals['_INSPECTNEEDSHEADER']._serialized_start=331
-  _globals['_INSPECTNEEDSHEADER']._serialized_end=492
-  _globals['_NEEDVIEW']._serialized_start=495
-  _globals['_NEEDVIEW']._serialized_end=967
-  _globals['_SHARDREAD']._serialized_start=1115
-  _globals['_SHARDREAD']._serialized_end=1225
+  _globals['_INSPECTNEEDSHEADER']._serialized_end=543
+  _globals['_FULLQUOTA']._serialized_start=545
+  _globals['_FULLQUOTA']._serialized_end=620
+  _globals['_NEEDVIEW']._serialized_start=623
+  _globals['_NEEDVIEW']._serialized_end=1095
+  _globals['_SHARDREAD']._serialized_start=1243
+  _globals['_SHARDREAD']._serialized_end=1353
 # @@protoc_insertion_point(module_scope)

@@ -1,9 +1,10 @@
 from bigfleet.api.v1alpha1 import capacity_pb2 as _capacity_pb2
 from bigfleet.api.v1alpha1 import provider_pb2 as _provider_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -38,18 +39,32 @@ class InspectNeedsResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[InspectNeedsHeader, _Mapping]] = ..., need: _Optional[_Union[NeedView, _Mapping]] = ...) -> None: ...
 
 class InspectNeedsHeader(_message.Message):
-    __slots__ = ("cycle", "computed_at_unix_nanos", "total_needs", "reclaims_waiting_for_rate", "reclaims_waiting_for_session")
+    __slots__ = ("cycle", "computed_at_unix_nanos", "total_needs", "reclaims_waiting_for_rate", "reclaims_waiting_for_session", "full_quotas")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     COMPUTED_AT_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_NEEDS_FIELD_NUMBER: _ClassVar[int]
     RECLAIMS_WAITING_FOR_RATE_FIELD_NUMBER: _ClassVar[int]
     RECLAIMS_WAITING_FOR_SESSION_FIELD_NUMBER: _ClassVar[int]
+    FULL_QUOTAS_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     computed_at_unix_nanos: int
     total_needs: int
     reclaims_waiting_for_rate: int
     reclaims_waiting_for_session: int
-    def __init__(self, cycle: _Optional[int] = ..., computed_at_unix_nanos: _Optional[int] = ..., total_needs: _Optional[int] = ..., reclaims_waiting_for_rate: _Optional[int] = ..., reclaims_waiting_for_session: _Optional[int] = ...) -> None: ...
+    full_quotas: _containers.RepeatedCompositeFieldContainer[FullQuota]
+    def __init__(self, cycle: _Optional[int] = ..., computed_at_unix_nanos: _Optional[int] = ..., total_needs: _Optional[int] = ..., reclaims_waiting_for_rate: _Optional[int] = ..., reclaims_waiting_for_session: _Optional[int] = ..., full_quotas: _Optional[_Iterable[_Union[FullQuota, _Mapping]]] = ...) -> None: ...
+
+class FullQuota(_message.Message):
+    __slots__ = ("provider", "region", "slots", "taken")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    region: str
+    slots: int
+    taken: int
+    def __init__(self, provider: _Optional[str] = ..., region: _Optional[str] = ..., slots: _Optional[int] = ..., taken: _Optional[int] = ...) -> None: ...
 
 class NeedView(_message.Message):
     __slots__ = ("need", "cluster_id", "arrival_unix_nanos", "profile_fingerprint", "satisfied", "residual_deficit", "claimed_machine_count", "bootstrap_count", "provision_count", "same_domain", "same_satisfiable", "acquisition_parked", "parked_age_cycles", "age_cycles_unmet", "unmet_reason")

@@ -26,7 +26,10 @@ from bigfleet.shard.convert import ASSIGNED
 from bigfleet.shard.inventory.domaintally import DomainTally
 from bigfleet.shard.inventory.holdings import Holdings
 from bigfleet.shard.inventory.machines import Machines
+from bigfleet.shard.inventory.slots import SlotCounts
 
+# The name of a shard's only provider.
+DEFAULT_PROVIDER = "default"
 # (state, capacity type, interruption penalty bucket's label)
 Kind = tuple[MachineState, CapacityType, str]
 # Called with what the provider's word changed: (before, after), either of them None.
@@ -48,7 +51,9 @@ class Rejected(BigFleetError):
 class Inventory:
     """The shard's machines. The shard's own moves keep to the legal edges; the provider's word is taken as it is."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, provider_of: Callable[[str], str] = lambda _: DEFAULT_PROVIDER
+    ) -> None:
         """`clock` gives idle stamps: the engine compares them with its own time, and nobody can set it forward."""
         self.machines = Machines(Fleet())
         self.counts: Counter[Kind] = Counter()
@@ -56,6 +61,7 @@ class Inventory:
         self.zones: Counter[str] = Counter()
         self.holdings = Holdings()
         self.domains = DomainTally()
+        self.slots = SlotCounts(provider_of)
         # Machines that were Configuring when first seen and have stayed so.
         self.seeded_waiting: set[str] = set()
         # Machines whose provider record must be read again, because an answer was skipped or never came.
@@ -145,6 +151,7 @@ class Inventory:
         self.zones[machine.zone] += step
         self.holdings.count(machine, step)
         self.domains.count(machine, step)
+        self.slots.count(machine, step)
 
 
 def kept_assignment(known: Machine, seen: Machine) -> Assignment:

@@ -33,6 +33,7 @@ class Machines(Mapping[str, Machine]):
         self._disguised: dict[str, _Record] = {}
         # Changes that came while the fleet was lent to the engine.
         self._waiting: dict[str, _Record] = {}
+        self._view: Mapping[str, Machine | None] = {}
         self._lent = False
         self._count = 0
 
@@ -100,7 +101,10 @@ class Machines(Mapping[str, Machine]):
         """Show the engine these machines so (None: not at all), and all others as they are."""
         for machine_id in [each for each in self._disguised if each not in view]:
             self._show(machine_id, self._disguised.pop(machine_id))
+        before, self._view = self._view, view
         for machine_id, machine in view.items():
+            if machine_id in self._disguised and machine_id in before and before[machine_id] is machine:
+                continue  # seen so already
             if machine_id not in self._disguised:
                 self._disguised[machine_id] = _Record(self.get(machine_id), self.idle_since(machine_id))
             self._show(machine_id, _Record(machine, None))

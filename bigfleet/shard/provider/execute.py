@@ -24,6 +24,7 @@ from bigfleet.shard.notices import Notices
 from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
 from bigfleet.shard.provider.client import Provider, ProviderError
+from bigfleet.shard.provider.quotas import FullSlice
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
 from bigfleet.shard.sessions.sessions import BlobRefused
@@ -93,6 +94,7 @@ class Executor:
         concurrency: int,
         wake: Callable[[], None],
         owns: Callable[[Machine], bool],
+        quota: Callable[[Machine], FullSlice | None],
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -107,6 +109,7 @@ class Executor:
         self._slots = asyncio.Semaphore(concurrency)
         self._wake = wake
         self._owns = owns
+        self._quota = quota
         self._monotonic = monotonic
         self._clock = clock
         self._attempts: dict[str, _Attempt] = {}
@@ -132,7 +135,7 @@ class Executor:
             return Disposal.WAITING
         if len(self._tasks) >= _QUEUE_LIMIT:
             return Disposal.DROPPED
-        refusal = self._refusal(action)
+        refusal = self._refusal(action, machine)
         if refusal:
             self._count(action, cycle, refusal)
             return Disposal.REFUSED
@@ -146,12 +149,16 @@ class Executor:
         attempt.task.add_done_callback(self._tasks.discard)
         return Disposal.STARTED
 
-    def _refusal(self, action: Action) -> ActionOutcome | None:
+    def _refusal(self, action: Action, machine: Machine) -> ActionOutcome | None:
         if action.kind in (ActionKind.BOOTSTRAP, ActionKind.PROVISION) and action.profile is None:
             return ActionOutcome.MISSING_PROFILE
         # Without its operator there is no blob: the machine need not even start.
         if action.kind is ActionKind.BOOTSTRAP and not self._operators.connected(action.cluster):
             return ActionOutcome.NO_SESSION
+        if action.kind is ActionKind.PROVISION and (full := self._quota(machine)):
+            self._wake()  # the engine looks elsewhere: it does not see the machines of a full quota
+            log.warning("not created: the quota is full", machine=machine.id, quota=str(full.slice), taken=full.taken)
+            return ActionOutcome.QUOTA
         return None
 
     def waits(self, action: Action) -> bool:

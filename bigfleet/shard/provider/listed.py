@@ -11,8 +11,6 @@ from bigfleet.shard.inventory.inventory import Inventory
 
 # A report with more would be longer than it is useful: a domain is a rack at least.
 MOST_DOMAINS = 10_000
-# The name of a shard's only provider.
-DEFAULT_PROVIDER = "default"
 
 log = structlog.get_logger()
 

@@ -68,7 +68,7 @@ ShardReport: shard_id=1 cycle=2 timestamp_unix_nanos=3 shard_epoch=4 summary=5 s
 ShardSummary: total_machines=1 free_machines=2 per_instance_type_counts=3 per_zone_counts=4
 Shortfall: requirements=1 deficit=2 priority=3 age_cycles=5 interruption_penalty_bucket=6
 ReportAck: coordinator_term=1 acknowledged=2 instructions=3 founded_unix_ns=100 domains_assigned=101
-  assign_by=102 clusters_elsewhere=103
+  assign_by=102 clusters_elsewhere=103 quotas=104
 CoordinatorInstruction: coordinator_term=1 sequence_number=2 instruction_id=3 assign_domain=4 unassign_domain=5
   reassign_speculative=6 cross_shard_drain=7 transfer_ownership=8
 AssignDomain: topology_key=1 topology_value=2
@@ -106,7 +106,7 @@ SnapshotSaveChunk: meta_json=1 data=2
 InspectNeedsRequest: cluster_id=1 limit=2
 InspectNeedsResponse: header=1 need=2
 InspectNeedsHeader: cycle=1 computed_at_unix_nanos=2 total_needs=3 reclaims_waiting_for_rate=100
-  reclaims_waiting_for_session=101
+  reclaims_waiting_for_session=101 full_quotas=102
 NeedView: need=1 cluster_id=2 arrival_unix_nanos=3 profile_fingerprint=4 satisfied=5 residual_deficit=6
   claimed_machine_count=7 bootstrap_count=8 provision_count=9 same_domain=10 same_satisfiable=11 acquisition_parked=12
   parked_age_cycles=13 age_cycles_unmet=14 unmet_reason=15
@@ -130,8 +130,11 @@ OURS = {
     "ListClustersResponse",
     "DomainHoldings",
     "DrainReport",
+    "FullQuota",
     "MachineCount",
     "OwnedDomains",
+    "QuotaSlice",
+    "QuotaSlices",
     "RaftMember",
     "RemoveProviderRequest",
     "RemoveProviderResponse",

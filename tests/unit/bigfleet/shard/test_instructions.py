@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory
+from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.provider import domains
 from bigfleet.shard.provider.domains import Domains
-from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
+from bigfleet.shard.provider.listed import Listed
+from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.reports import Instructions
 
 ASSIGN_A = pb.AssignDomain(topology_key="zone", topology_value="a")
@@ -24,7 +27,8 @@ class World:
         self.domains = Domains(directory)
         self.inventory = Inventory()
         listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
-        self.instructions = Instructions(self.domains, listed, self.changed, self.elsewhere.append)
+        quotas = Quotas(directory, self.inventory, ShardMetrics(CollectorRegistry()))
+        self.instructions = Instructions(self.domains, listed, quotas, self.changed, self.elsewhere.append)
 
     def changed(self) -> None:
         self.changes += 1

@@ -12,10 +12,11 @@ from bigfleet.core.machines import Machine, MachineState
 from bigfleet.rpc.leaderclient import NoLeader
 from bigfleet.shard import ShardOptions
 from bigfleet.shard.cycle import CycleReport
-from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.provider.domains import Domains
-from bigfleet.shard.provider.listed import DEFAULT_PROVIDER, Listed
+from bigfleet.shard.provider.listed import Listed
+from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.reports import CoordinatorClient, Instructions
 from tests.unit.shard_world import Clock
 
@@ -44,17 +45,19 @@ class World:
         domains = Domains(directory)
         self.inventory = Inventory()
         listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
+        metrics = ShardMetrics(self.registry)
+        quotas = Quotas(directory, self.inventory, metrics)
         self.client = CoordinatorClient(
             ShardOptions(plaintext=True, data_dir=directory),
             "127.0.0.1:1",
             1,
             self.inventory,
             CycleReport,
-            Instructions(domains, listed, lambda: None, lambda _: None),
+            Instructions(domains, listed, quotas, lambda: None, lambda _: None),
             domains,
             listed,
             lambda: ["k-0"],
-            ShardMetrics(self.registry),
+            metrics,
             self.clock,
         )
         self.coordinators = Coordinators()
