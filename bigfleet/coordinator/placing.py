@@ -71,6 +71,18 @@ class Placing:
         """What a shard was asked to give up for another."""
         return {domain for domain, move in self._moving.items() if move.owner == shard_id}
 
+    def may_be_held(self, domain: Domain, shard_id: str, ownership: Ownership, now_unix_ns: int) -> bool:
+        """Whether a shard that has not reported to this leader yet may have what another one is to be told of."""
+        silent = self._monotonic() - SILENT_SECONDS
+        unheard = {
+            other
+            for other in ownership.released.keys() | ownership.shards
+            if other not in self._shards and other != shard_id and self._removed_at.get(other, self._began) > silent
+        }
+        if now_unix_ns - self._founded_unix_ns < SILENT_SECONDS * 1e9 and unheard & ownership.shards:
+            return True  # after a restored snapshot, disks may say what the record does not
+        return any(domain in ownership.released.get(other, ()) for other in unheard)
+
     def removed(self, shard_id: str) -> None:
         """A shard was removed. The file stands for one that comes back."""
         self._removed_at[shard_id] = self._monotonic()

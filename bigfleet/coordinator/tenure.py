@@ -34,6 +34,7 @@ class Tenure:
         pending: Gauge,
         wanted: Wanted,
         monotonic: Callable[[], float] = time.monotonic,
+        now_unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self.claim = claim
         self.store = store
@@ -43,7 +44,7 @@ class Tenure:
         self.record = OwnershipRecord(store, self.writing)
         self.placing = Placing(wanted, self.record, self.shards, claim.founded_unix_ns, monotonic)
         self._monotonic = monotonic
-        self._began = monotonic()
+        self._now_unix_ns = now_unix_ns
         self._unsaved_heartbeats: set[str] = set()
         self._pending = pending
         self._sequence = 0
@@ -68,8 +69,9 @@ class Tenure:
             await self._acknowledged(report.shard_id, known, ack, now_unix_ns)
         known.learn(report, self.wanted.assign_by)
         given, wanted_back = await self.placing.reported(report.shard_id, known, now_unix_ns)
+        ownership = await self.record.read()
         for domain, shard_id in given.items():
-            self._hand_over(domain, shard_id, await self.record.read())
+            self._hand_over(domain, shard_id, ownership)
         if known.owns is not None:
             await self._correct(report.shard_id, known, known.owns)
         elif new:
@@ -162,20 +164,15 @@ class Tenure:
             self._instruct_assign(shard_id, domain)
 
     def _held_beside(self, domain: Domain, shard_id: str, ownership: Ownership) -> bool:
-        """Whether another shard may still act on a domain's machines: by its own last report, or, of a shard that this
-        leader has not heard yet, because the record says that it was told to give the domain up."""
+        """Whether another shard may still act on a domain's machines; one that is silent is not waited for."""
+        if self.placing.may_be_held(domain, shard_id, ownership, self._now_unix_ns()):
+            return True
         silent = self._monotonic() - SILENT_SECONDS
-        says_so = any(
+        return any(
             other.owns_everything or domain in other.held
             for name, other in self.shards.items()
             if name != shard_id and other.heard_at > silent
         )
-        unheard = any(
-            domain in released
-            for name, released in ownership.released.items()
-            if name != shard_id and name not in self.shards
-        )
-        return says_so or (unheard and self._began > silent)
 
     async def _register(self, report: pb.ShardReport, last: LastReport) -> KnownShard:
         async with self.writing:

@@ -104,7 +104,10 @@ class Leader:
     def _tenure(self, term: int) -> Tenure:
         gauge = Metrics(CollectorRegistry()).pending_instructions
         claim = LeaderClaim(member=1, term=term, founded_unix_ns=self._founded_unix_ns)
-        return Tenure(claim, cast(CoordinatorStore, self.store), gauge, self.wanted, monotonic=self.clock)
+        store = cast(CoordinatorStore, self.store)
+        return Tenure(
+            claim, store, gauge, self.wanted, monotonic=self.clock, now_unix_ns=lambda: int(self.clock.now * 1e9)
+        )
 
     def succeed(self) -> None:
         """The next leader takes over."""

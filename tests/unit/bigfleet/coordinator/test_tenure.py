@@ -1,5 +1,7 @@
 """Who is given a domain, and who is told of it when: never two shards at once, whatever order they report in."""
 
+import pytest
+
 from bigfleet.coordinator.known import SILENT_SECONDS
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.store import DOMAINS_PER_TXN
@@ -78,6 +80,35 @@ async def test_the_next_owner_is_told_when_the_former_one_has_given_up() -> None
     assert await leader.says("shard-1") == []
     await leader.says("shard-0")
     assert await leader.says("shard-1") == [("assign_domain", "zone-a")]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_new_leader_waits_for_a_former_owner_that_it_has_not_heard_of(removed: bool) -> None:
+    leader = Leader()
+    for shard in ("shard-0", "shard-1"):
+        await leader.says(shard)
+    await leader.tenure.assign(ZONE_A, "shard-0")
+    await leader.says("shard-0", ZONE_A)
+    if removed:
+        await leader.tenure.remove_shard("shard-0")
+    else:
+        await leader.tenure.unassign(ZONE_A)
+    leader.succeed()
+    await leader.tenure.assign(ZONE_A, "shard-1")
+    assert await leader.says("shard-1") == []
+    assert await leader.says("shard-0", ZONE_A) == [("unassign_domain", "zone-a")]
+    await leader.says("shard-0")
+    assert await leader.says("shard-1") == [("assign_domain", "zone-a")]
+
+
+async def test_after_a_restored_snapshot_nobody_is_told_before_all_have_reported() -> None:
+    leader = Leader(founded_at=1000.0)
+    for shard in ("shard-0", "shard-1"):
+        await leader.tenure.store.register(shard, "", 0)
+    await leader.tenure.assign(ZONE_A, "shard-0")
+    assert await leader.says("shard-0") == []
+    await leader.says("shard-1")
+    assert await leader.says("shard-0") == [("assign_domain", "zone-a")]
 
 
 async def test_a_former_owner_that_is_silent_is_waited_for_a_minute() -> None:
