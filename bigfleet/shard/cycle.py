@@ -20,10 +20,9 @@ from bigfleet.shard.metrics import PHASES, Rail, ShardMetrics
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
-from bigfleet.shard.provider.client import ProviderError
 from bigfleet.shard.provider.execute import Disposal, Executor
 from bigfleet.shard.provider.quotas import Quotas
-from bigfleet.shard.provider.reconcile import Reconciler
+from bigfleet.shard.provider.several import Reconcilers
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.sessions import Sessions
 
@@ -105,7 +104,7 @@ class Cycles:
         engine: Engine,
         inventory: Inventory,
         needs: NeedsTable,
-        reconciler: Reconciler,
+        reconciler: Reconcilers,
         executor: Executor,
         holds: Backoff,
         quotas: Quotas,
@@ -190,7 +189,7 @@ class Cycles:
             log.info("where the time went, in ms", cycle=self._cycle, **laps.milliseconds())
         if self._reconciler.told_of_many:
             # Now, because the cycle that first sorts so many machines leaves as much behind as the List.
-            self._reconciler.told_of_many = False
+            self._reconciler.memory_given_back()
             memory.give_back()
 
     async def _reconcile(self) -> int:
@@ -198,13 +197,10 @@ class Cycles:
         # Nothing is decided before the first List; later, no page may hold up the cycle longer than the timer would.
         first = not self._reconciler.ready
         page_seconds = None if first else self._options.cycle_interval_seconds
-        try:
-            changes = await self._reconciler.reconcile(page_seconds)
-        except (ProviderError, TimeoutError) as error:
-            self._metrics.reconcile_errors.inc()
-            log.warning("reconcile failed", error=str(error) or "no answer in time")
+        changes = await self._reconciler.reconcile(page_seconds)
+        if changes is None:
             return 0
-        if first:
+        if first and self._reconciler.ready:
             self._sessions.fleet_known()
         self._metrics.publish_inventory(self._inventory.counts)
         self._metrics.seeded_waiting.set(len(self._inventory.seeded_waiting))

@@ -122,6 +122,7 @@ class ShardMetrics:
         self.shortfalls = gauge("shortfalls", "Profiles whose demand can't be met.")
         self.shortfalls_aged = gauge("shortfalls_aged", "Shortfalls by age in cycles.", ["bucket"])
         self.shortfalls_by_priority = gauge("shortfalls_by_priority", "Shortfalls by class.", ["priority_class"])
+        self.list_errors = counter("provider_list_errors_total", "Lists that failed.", ["provider"])
         self.quota_slots = gauge("quota_slots", "Slots that the shard may take.", ["provider", "region"])
         self.quota_taken = gauge("quota_taken", "Machines that take a slot of a quota.", ["provider", "region"])
         self.quota_refusals = counter("quota_refusals_total", "Creates not sent for a quota.", ["provider", "region"])

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
+from bigfleet.core.labels import check_label_value
 from bigfleet.core.machines import CapacityType
 from bigfleet.security.choice import check_choice
 from bigfleet.security.renewal import Renewal
+from bigfleet.shard.inventory.origins import DEFAULT_PROVIDER
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class ShardOptions:
     data_dir: Path = Path("data")
     """Holds the epoch and the assigned domains; must survive a restart."""
     provider_addr: str = "127.0.0.1:7800"
-    """`host:port` of the capacity provider."""
+    """`host:port` of the capacity provider, or `name=host:port,…` of several. The names are those of the quotas; a bare
+    address is the provider called `default`."""
     unassigned_owns: Literal["everything", "nothing"] = "everything"
     """What the shard owns before the coordinators have given it its first domain: `everything` for a shard that is
     alone with its provider, `nothing` for one of several."""
@@ -110,6 +113,7 @@ class ShardOptions:
 
     def __post_init__(self) -> None:
         check_choice(self.tls_dir, self.plaintext)
+        _ = self.providers
         if not self.id:
             raise ValueError("id is empty")
         if self.execute_concurrency < 1:
@@ -135,3 +139,21 @@ class ShardOptions:
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name):g}, it must not be negative")
+
+    @property
+    def providers(self) -> Mapping[str, str]:
+        """Each provider's address, by its name. Raises ValueError."""
+        found: dict[str, str] = {}
+        for part in self.provider_addr.split(","):
+            name, named, address = part.strip().rpartition("=")
+            name = name if named else DEFAULT_PROVIDER
+            try:
+                check_label_value(name)
+            except ValueError as error:
+                raise ValueError(f"provider_addr: {error}") from error
+            if not address:
+                raise ValueError(f"provider_addr: provider {name!r} has no address")
+            if name in found:
+                raise ValueError(f"provider_addr names provider {name!r} twice: write name=host:port for each")
+            found[name] = address
+        return found

@@ -19,7 +19,8 @@ from bigfleet.rpc.malformed import RefuseMalformed
 from bigfleet.security import GRPC_OPTIONS, Identity, listen
 from bigfleet.security.renewal import keep_renewed
 from bigfleet.shard.cycle import Cycles, Wake
-from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory, Observer
+from bigfleet.shard.inventory.inventory import Inventory, Observer
+from bigfleet.shard.inventory.origins import Origins
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.options import ShardOptions
@@ -32,6 +33,7 @@ from bigfleet.shard.provider.execute import Executor
 from bigfleet.shard.provider.listed import Listed
 from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.provider.reconcile import Reconciler
+from bigfleet.shard.provider.several import Reconcilers, RoutedCalls
 from bigfleet.shard.read import ShardRead
 from bigfleet.shard.reports import CoordinatorClient, Instructions
 from bigfleet.shard.sessions.frames import session_handler
@@ -73,7 +75,8 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     if options.unassigned_owns == "nothing":
         domains.confine()
     wake = Wake()
-    inventory = Inventory()
+    origins = Origins(list(options.providers))
+    inventory = Inventory(origins=origins)
     needs = NeedsTable(options.empty_rollup_guard)
     holds = Backoff()
     quotas = Quotas(options.data_dir, inventory, metrics)
@@ -81,9 +84,13 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     async with AsyncExitStack() as stack:
         audit = stack.enter_context(AuditLog(options.audit_log))
         fence = Fence(options.id, epoch)
-        provider = ProviderClient(options.provider_addr, options.tls_dir, fence, options.list_page_size)
-        stack.push_async_callback(provider.close)
-        listed = Listed(inventory, DEFAULT_PROVIDER, lambda: reconciler.start_over())
+        providers = {
+            name: ProviderClient(address, options.tls_dir, fence, options.list_page_size)
+            for name, address in options.providers.items()
+        }
+        for provider in providers.values():
+            stack.push_async_callback(provider.close)
+        listed = Listed(inventory, lambda: reconciler.start_over())
         instructions = Instructions(
             domains, listed, quotas, lambda: reconciler.start_over(), lambda elsewhere: sessions.send_away(elsewhere)
         )
@@ -100,7 +107,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         executor = Executor(
             inventory,
             needs,
-            provider,
+            RoutedCalls(providers, origins),
             sessions,
             notices,
             holds,
@@ -112,17 +119,23 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
             quotas.refuse,
         )
         stack.push_async_callback(executor.close)
-        reconciler = Reconciler(
-            inventory,
-            provider,
-            executor,
-            notices,
-            domains,
-            listed,
-            metrics,
-            options.incremental_reconcile,
-            options.full_reconcile_interval_seconds,
-        )
+        each = {
+            name: Reconciler(
+                inventory,
+                name,
+                provider,
+                executor,
+                notices,
+                domains,
+                listed,
+                metrics,
+                options.incremental_reconcile,
+                options.full_reconcile_interval_seconds,
+            )
+            for name, provider in providers.items()
+        }
+        reconciler = Reconcilers(each, domains, inventory, metrics)
+        stack.push_async_callback(reconciler.close)
         engine = Engine(engine_options(options))
         metrics.engine_compiled.set(engine.compiled)
         if not engine.compiled:

@@ -108,10 +108,10 @@ class Running:
         self._sessions = Sessions(world.needs, world.metrics, 1, lambda: 1, wake, 5.0, 10.0)
         self._sessions.notices = world.notices
         world.notices._send = self._sessions.send_notice
-        options = ShardOptions("", "", "shard-0", folder, "", plaintext=True)
+        options = ShardOptions(data_dir=folder, plaintext=True)
         self._cycles = Cycles(
-            options, Engine(), world.inventory, world.needs, world.reconciler, world.executor, world.holds,
-            self._sessions, world.metrics, AuditLog(None), wake, lambda: world.now,
+            options, Engine(), world.inventory, world.needs, world.reconcilers, world.executor, world.holds,
+            world.quotas, self._sessions, world.metrics, AuditLog(None), wake, lambda: world.now,
             lambda: world.now,
         )  # fmt: skip
 

@@ -13,7 +13,8 @@ from bigfleet.api.v1alpha1 import provider_pb2
 from bigfleet.core.machines import MachineState
 from bigfleet.core.requirements import NeedProfile, Requirement
 from bigfleet.engine import Action, ActionKind
-from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory
+from bigfleet.shard.inventory.inventory import Inventory
+from bigfleet.shard.inventory.origins import DEFAULT_PROVIDER
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.notices import Notice, Notices
 from bigfleet.shard.process import observer
@@ -25,6 +26,7 @@ from bigfleet.shard.provider.execute import Executor
 from bigfleet.shard.provider.listed import Listed
 from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.provider.reconcile import Reconciler
+from bigfleet.shard.provider.several import Reconcilers
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
 
@@ -185,7 +187,7 @@ class World:
         self.sent: list[Notice] = []
         self.notices = Notices(self.sent.append, "node-", self.inventory.machines.get)
         self.domains = Domains(self.directory)
-        self.listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: self.reconciler.start_over())
+        self.listed = Listed(self.inventory, lambda: self.reconciler.start_over())
         self.quotas = Quotas(self.directory, self.inventory, self.metrics)
         self.executor = Executor(
             self.inventory,
@@ -206,6 +208,7 @@ class World:
         self.inventory.observer = observer(self.executor, self.notices, self.holds)
         self.reconciler = Reconciler(
             self.inventory,
+            DEFAULT_PROVIDER,
             provider,
             self.executor,
             self.notices,
@@ -216,6 +219,8 @@ class World:
             self.whole_every_seconds,
             clock,
         )
+
+        self.reconcilers = Reconcilers({DEFAULT_PROVIDER: self.reconciler}, self.domains, self.inventory, self.metrics)
 
     def _wake(self) -> None:
         self.wakes += 1

@@ -26,10 +26,9 @@ from bigfleet.shard.convert import ASSIGNED
 from bigfleet.shard.inventory.domaintally import DomainTally
 from bigfleet.shard.inventory.holdings import Holdings
 from bigfleet.shard.inventory.machines import Machines
+from bigfleet.shard.inventory.origins import ONE_PROVIDER, Origins
 from bigfleet.shard.inventory.slots import SlotCounts
 
-# The name of a shard's only provider.
-DEFAULT_PROVIDER = "default"
 # (state, capacity type, interruption penalty bucket's label)
 Kind = tuple[MachineState, CapacityType, str]
 # Called with what the provider's word changed: (before, after), either of them None.
@@ -51,17 +50,17 @@ class Rejected(BigFleetError):
 class Inventory:
     """The shard's machines. The shard's own moves keep to the legal edges; the provider's word is taken as it is."""
 
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, provider_of: Callable[[str], str] = lambda _: DEFAULT_PROVIDER
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, origins: Origins = ONE_PROVIDER) -> None:
         """`clock` gives idle stamps: the engine compares them with its own time, and nobody can set it forward."""
         self.machines = Machines(Fleet())
         self.counts: Counter[Kind] = Counter()
         self.instance_types: Counter[str] = Counter()
         self.zones: Counter[str] = Counter()
         self.holdings = Holdings()
-        self.domains = DomainTally()
-        self.slots = SlotCounts(provider_of)
+        # By provider.
+        self.domains: dict[str, DomainTally] = {}
+        self.origins = origins
+        self.slots = SlotCounts(origins.of)
         # Machines that were Configuring when first seen and have stayed so.
         self.seeded_waiting: set[str] = set()
         # Machines whose provider record must be read again, because an answer was skipped or never came.
@@ -78,9 +77,9 @@ class Inventory:
 
     def count_domains_by(self, key: str) -> None:
         """Count the machines by domains of this topology key from now on."""
-        self.domains = DomainTally(key)
+        self.domains = {provider: DomainTally(key) for provider in self.origins.providers} if key else {}
         for machine in self.machines.values() if key else ():
-            self.domains.count(machine)
+            self.domains[self.origins.of(machine.id)].count(machine)
 
     def move(
         self, machine_id: str, state: MachineState, cluster: str = "", assignment: Assignment = UNASSIGNED
@@ -130,6 +129,7 @@ class Inventory:
             self.seeded_waiting.discard(machine_id)
             self.doubtful.discard(machine_id)
             self.undeletable.discard(machine_id)
+            self.origins.release(machine_id)
         return machine
 
     def _put(self, known: Machine | None, machine: Machine, idle_since: float | None = None) -> None:
@@ -150,7 +150,8 @@ class Inventory:
         self.instance_types[machine.instance_type] += step
         self.zones[machine.zone] += step
         self.holdings.count(machine, step)
-        self.domains.count(machine, step)
+        if tally := self.domains.get(self.origins.of(machine.id)):
+            tally.count(machine, step)
         self.slots.count(machine, step)
 
 

@@ -42,8 +42,8 @@ class ProviderError(BigFleetError):
         return self.code is grpc.StatusCode.NOT_FOUND
 
 
-class Provider(Protocol):
-    """What the shard needs of a provider. Every call may raise ProviderError."""
+class MachineCalls(Protocol):
+    """What changes a machine. Every call may raise ProviderError."""
 
     async def create(self, machine_id: str) -> provider_pb2.Machine | None: ...
     async def configure(
@@ -51,6 +51,11 @@ class Provider(Protocol):
     ) -> provider_pb2.Machine | None: ...
     async def drain(self, machine_id: str, grace_seconds: int) -> provider_pb2.Machine | None: ...
     async def delete(self, machine_id: str) -> provider_pb2.Machine | None: ...
+
+
+class Provider(MachineCalls, Protocol):
+    """What the shard needs of a provider. Every call may raise ProviderError."""
+
     async def get(self, machine_id: str) -> provider_pb2.Machine: ...
     async def list(self, since_revision: bytes) -> provider_pb2.MachineList:
         """A page of everything when `since_revision` is empty, else of what changed after it.

@@ -23,7 +23,7 @@ from bigfleet.shard.metrics import ActionOutcome, ShardMetrics
 from bigfleet.shard.notices import Notices
 from bigfleet.shard.provider.audit import AuditLog
 from bigfleet.shard.provider.backoff import Backoff
-from bigfleet.shard.provider.client import Provider, ProviderError
+from bigfleet.shard.provider.client import MachineCalls, ProviderError
 from bigfleet.shard.provider.quotas import FullSlice
 from bigfleet.shard.sessions.needs import NeedsTable
 from bigfleet.shard.sessions.questions import NoSession
@@ -85,7 +85,7 @@ class Executor:
         self,
         inventory: Inventory,
         needs: NeedsTable,
-        provider: Provider,
+        provider: MachineCalls,
         operators: Operators,
         notices: Notices,
         holds: Backoff,

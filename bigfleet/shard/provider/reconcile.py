@@ -53,6 +53,7 @@ class Reconciler:
     def __init__(
         self,
         inventory: Inventory,
+        name: str,
         provider: Provider,
         executor: Executor,
         notices: Notices,
@@ -64,6 +65,8 @@ class Reconciler:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inventory = inventory
+        self._origins = inventory.origins
+        self._name = name
         self._provider = provider
         self._executor = executor
         self._notices = notices
@@ -81,10 +84,13 @@ class Reconciler:
         self.told_of_many = False
         # Latches at the first whole List: from then on the shard knows its fleet.
         self.ready = False
+        # Nothing that the provider listed before the last `start_over` counts any more.
+        self.caught_up = False
 
     def start_over(self) -> None:
         """List everything next time."""
         self._news = _Walk()
+        self.caught_up = False
 
     async def reconcile(self, page_seconds: float | None = None) -> int:
         """List what changed, or everything; how many machines changed state. No page may take longer than it is given.
@@ -102,17 +108,8 @@ class Reconciler:
         async with asyncio.timeout(page_seconds):
             changes += await self._reread()
         self.ready = True
-        if news is self._news and self._domains.leaving and not self._lingering():
-            self._domains.left()
+        self.caught_up = news is self._news
         return changes
-
-    def _lingering(self) -> bool:
-        """Whether a call of ours may be on its way for a machine that is no longer ours."""
-        machines = self._inventory.machines
-        return any(
-            machine is not None and not self._domains.contains(machine)
-            for machine in map(machines.get, self._inventory.doubtful)
-        )
 
     async def _look_round(self, page_seconds: float | None) -> int:
         """One page of a walk through everything, when one is due: some machines have gone without a word."""
@@ -124,14 +121,15 @@ class Reconciler:
 
     async def _step(self, walk: _Walk, page_seconds: float | None) -> int:
         """Ask for a walk's next page and take it over."""
-        self._executor.called.clear()
+        called = self._executor.called
+        called -= self._origins.among(called, self._name)
         async with asyncio.timeout(page_seconds):
             page = await self._provider.list(walk.revision)
         if page.full or not walk.revision:
-            walk.missing = set(self._inventory.machines)
+            walk.missing = self._origins.among(self._inventory.machines, self._name)
             walk.tally = self._listed.begin()
         changes = await self._take_all(page.machines, walk)
-        changes += self._remove(page.removed_ids)
+        changes += self._remove(self._origins.among(page.removed_ids, self._name))
         if walk.missing is not None:
             walk.missing.difference_update(message.id for message in page.machines)
         walk.revision, walk.more = page.revision, page.more
@@ -143,12 +141,12 @@ class Reconciler:
         if walk.missing is not None:
             changes += self._remove(walk.missing)
             walk.missing = None
-            self._listed.end(walk.tally)
+            self._listed.end(self._name, walk.tally)
             self._round, self._round_due = None, self._monotonic() + self._whole_every_seconds
         return changes
 
     async def _take_all(self, messages: Iterable[provider_pb2.Machine], walk: _Walk) -> int:
-        count_other = self._listed.passed if walk.missing is None else walk.tally.count
+        count_other = self._count_news if walk.missing is None else walk.tally.count
         changes = 0
         for index, message in enumerate(messages, 1):
             changes += self._take(message, count_other)
@@ -168,17 +166,23 @@ class Reconciler:
                 except ProviderError as error:
                     return self._remove([machine_id]) if error.not_found else 0
             self._inventory.doubtful.discard(machine_id)
-            return self._take(message, self._listed.passed)
+            return self._take(message, self._count_news)
 
         return sum(await asyncio.gather(*map(reread, self._askable())))
 
     def _askable(self) -> list[str]:
         """The doubtful machines whose own call is over: what is asked of the others now would be stale again."""
-        return [machine_id for machine_id in self._inventory.doubtful if not self._executor.busy(machine_id)]
+        doubtful = self._origins.among(self._inventory.doubtful, self._name)
+        return [machine_id for machine_id in doubtful if not self._executor.busy(machine_id)]
+
+    def _count_news(self, machine: Machine) -> None:
+        self._listed.passed(self._name, machine)
 
     def _take(self, message: provider_pb2.Machine, count_other: Callable[[Machine], None]) -> int:
         """1 when the machine's state changed. One that is not ours is only counted."""
         try:
+            if self._origins.elsewhere(message.id, self._name):
+                raise Rejected("other_provider", f"{message.id}: {self._name} lists a machine of another provider")
             machine = machine_from_wire(message)
             if self._may_be_stale(machine.id, machine.state):
                 return 0
@@ -187,6 +191,7 @@ class Reconciler:
                 self._inventory.forget(machine.id)
                 self._notices.drop(machine.id)
                 return 0
+            self._origins.claim(machine.id, self._name)
             changed = self._inventory.observe(machine)
             self._inventory.doubtful.discard(machine.id)
             return int(changed)
@@ -194,6 +199,8 @@ class Reconciler:
             self._reject("structural", error)
         except Rejected as error:
             self._reject(error.reason, error)
+            if message.id not in self._inventory.machines:
+                self._origins.release(message.id)
         return 0
 
     def _remove(self, machine_ids: Iterable[str]) -> int:

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.core.machines import Machine, MachineState
-from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory
+from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.provider import domains
 from bigfleet.shard.provider.domains import Domains
@@ -26,7 +26,7 @@ class World:
         self.elsewhere: list[Mapping[str, str]] = []
         self.domains = Domains(directory)
         self.inventory = Inventory()
-        listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
+        listed = Listed(self.inventory, lambda: None)
         quotas = Quotas(directory, self.inventory, ShardMetrics(CollectorRegistry()))
         self.instructions = Instructions(self.domains, listed, quotas, self.changed, self.elsewhere.append)
 

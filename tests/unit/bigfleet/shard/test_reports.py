@@ -12,7 +12,7 @@ from bigfleet.core.machines import Machine, MachineState
 from bigfleet.rpc.leaderclient import NoLeader
 from bigfleet.shard import ShardOptions
 from bigfleet.shard.cycle import CycleReport
-from bigfleet.shard.inventory.inventory import DEFAULT_PROVIDER, Inventory
+from bigfleet.shard.inventory.inventory import Inventory
 from bigfleet.shard.metrics import ShardMetrics
 from bigfleet.shard.provider.domains import Domains
 from bigfleet.shard.provider.listed import Listed
@@ -44,7 +44,7 @@ class World:
         self.clock = Clock(100.0)
         domains = Domains(directory)
         self.inventory = Inventory()
-        listed = Listed(self.inventory, DEFAULT_PROVIDER, lambda: None)
+        listed = Listed(self.inventory, lambda: None)
         metrics = ShardMetrics(self.registry)
         quotas = Quotas(directory, self.inventory, metrics)
         self.client = CoordinatorClient(
