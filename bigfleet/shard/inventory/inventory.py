@@ -150,7 +150,7 @@ class Inventory:
         self.instance_types[machine.instance_type] += step
         self.zones[machine.zone] += step
         self.holdings.count(machine, step)
-        if tally := self.domains.get(self.origins.of(machine.id)):
+        if self.domains and (tally := self.domains.get(self.origins.of(machine.id))):
             tally.count(machine, step)
         self.slots.count(machine, step)
 

@@ -1,7 +1,7 @@
 """Slots that machines take of a provider's region: everything but a Speculative machine takes one."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from bigfleet.core.machines import Machine, MachineState
 
@@ -11,7 +11,7 @@ Place = tuple[str, str]
 
 
 class SlotCounts:
-    """Machines by place. The free ones are named only where somebody has to know them (`watch`)."""
+    """Machines by place: how many take a slot, and which could take one. Nothing is counted before it is `watched`."""
 
     def __init__(self, provider_of: Callable[[str], str]) -> None:
         self._provider_of = provider_of
@@ -19,14 +19,13 @@ class SlotCounts:
         self._free: defaultdict[Place, set[str]] = defaultdict(set)
         self._watched = False
 
-    def watch(self, machines: Collection[Machine]) -> None:
-        """Name the Speculative machines from now on; `machines` are all that there are."""
+    def watch(self, machines: Iterable[Machine]) -> None:
+        """Count from now on; `machines` are all that there are."""
         if self._watched:
             return
         self._watched = True
         for machine in machines:
-            if machine.state is MachineState.SPECULATIVE:
-                self._free[self.place(machine)].add(machine.id)
+            self.count(machine, 1)
 
     def place(self, machine: Machine) -> Place:
         return self._provider_of(machine.id), machine.labels.get(REGION_KEY, "")
@@ -40,8 +39,12 @@ class SlotCounts:
 
     def count(self, machine: Machine, step: int) -> None:
         """Add a machine (step 1) or take it away as it was added (−1)."""
+        if not self._watched:
+            return
+        place = self.place(machine)
         if machine.state is not MachineState.SPECULATIVE:
-            self._taken[self.place(machine)] += step
-        elif self._watched:
-            free = self._free[self.place(machine)]
-            (free.add if step > 0 else free.discard)(machine.id)
+            self._taken[place] += step
+        elif step > 0:
+            self._free[place].add(machine.id)
+        else:
+            self._free[place].discard(machine.id)
