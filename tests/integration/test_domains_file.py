@@ -4,15 +4,30 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from bigfleet.api.v1alpha1 import capacity_pb2
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.coordinator.ownership import Domain
+from bigfleet.core.requirements import INSTANCE_TYPE_KEY
 from bigfleet.security.authority import Authority
 from scaletest import toolchain
 from tests.integration.coordinators import ZONE, Coordinator, Trio, eventually, trio_of
+from tests.integration.played_operator import PlayedOperator
 from tests.integration.supply_side import FLEET, Supply
 from tests.integration.test_domain_ownership import IN_ZONE_A, IN_ZONE_B, ZONE_B, asked, owned
 
 SHARDS = ("shard-0", "shard-1")
+CLUSTERS = ("k-0", "k-1")
+# All that the provider has: in zone-a, and in zone-b.
+SUPPLIES = (("m6i.large", 4 * IN_ZONE_A), ("a3-highgpu-8g", 208 * IN_ZONE_B))
+
+
+def need(instance_type: str, cpus: int) -> capacity_pb2.CapacityNeed:
+    requirement = capacity_pb2.NodeSelectorRequirement(
+        key=INSTANCE_TYPE_KEY, operator=capacity_pb2.NodeSelectorRequirement.IN, values=[instance_type]
+    )
+    return capacity_pb2.CapacityNeed(
+        requirements=[requirement], aggregate_resources={"cpu": str(cpus)}, min_unit={"cpu": "1"}, priority=1000
+    )
 
 
 def plan(*members: Coordinator, domains: dict[Domain, str]) -> None:
@@ -68,6 +83,7 @@ async def test_a_leader_that_dies_between_recording_and_telling_leaves_nobody_wi
 async def test_two_shards_of_one_provider_never_own_the_same_machine(
     authority: Authority, tmp_path: Path, etcd_tools: toolchain.Toolchain
 ) -> None:
+    """Each cluster asks for more than its shard has, and the provider's ledger watches who touches what."""
     trio = trio_of(authority, tmp_path / "coordinators", etcd_tools)
     plan(*trio.members, domains={ZONE: "shard-0", ZONE_B: "shard-1"})
     coordinators = ",".join(member.options.listen for member in trio.members)
@@ -76,17 +92,44 @@ async def test_two_shards_of_one_provider_never_own_the_same_machine(
         authority,
         zones=["", ""],
         fleet=FLEET,
+        clusters=CLUSTERS,
         shard=[
             f"--coordinator-addr={coordinators}",
             "--coordinator-heartbeat-interval-seconds=0.5",
             "--unassigned-owns=nothing",
         ],
     )
+    first, second = supply.shards
+    operators = [
+        PlayedOperator(cluster, shard.address, supply.provider.address, supply.directory / cluster)
+        for cluster, shard in zip(CLUSTERS, supply.shards, strict=True)
+    ]
     # The shards come first: no leader tells them anything.
-    async with supply.running():
+    async with supply.running(), operators[0].running(), operators[1].running():
+        for operator in operators:
+            operator.ask_for(*(need(instance_type, cpus) for instance_type, cpus in SUPPLIES))
         for shard in supply.shards:
             await shard.until_cycles(2)
             assert await shard.metric("shard_inventory_machines") == 0
         async with trio.running():
-            await supply.shards[0].until_metric(IN_ZONE_A, "shard_inventory_machines")
-            await supply.shards[1].until_metric(IN_ZONE_B, "shard_inventory_machines")
+            await supply.until_configured(CLUSTERS[0], IN_ZONE_A)
+            await supply.until_configured(CLUSTERS[1], IN_ZONE_B)
+            for member in trio.members:
+                await member.kill()
+            # A shard that has lost its disk adopts nothing, while the other goes on from its own.
+            for shard in supply.shards:
+                await shard.kill()
+            (supply.directory / second.name / "domains.json").unlink()
+            for shard in supply.shards:
+                await shard.start()
+                await eventually(shard.ready)
+                await shard.until_cycles(2)
+            assert await first.metric("shard_inventory_machines") == IN_ZONE_A
+            assert await second.metric("shard_inventory_machines") == 0
+            for member in trio.members:
+                await member.start()
+            await second.until_metric(IN_ZONE_B, "shard_inventory_machines")
+        for shard, machines in zip(supply.shards, (IN_ZONE_A, IN_ZONE_B), strict=True):
+            await shard.until_cycles(2)
+            assert await shard.metric("shard_inventory_machines") == machines
+        assert await supply.provider.metric("provider_ledger_violations_total", rule="two_owners") == 0
