@@ -55,7 +55,7 @@ class Reconcilers:
         self._domains = domains
         self._inventory = inventory
         self._metrics = metrics
-        # Of a provider whose List failed, the next one: nobody waits for it.
+        # Of a provider whose List failed, the next ones: nobody waits for them until one succeeds.
         self._unawaited: dict[str, asyncio.Task[int | None]] = {}
         for name in by_provider:
             metrics.list_errors.labels(name)
@@ -90,7 +90,9 @@ class Reconcilers:
         for name, task in list(self._unawaited.items()):
             if task.done():
                 del self._unawaited[name]
-                results.append(task.result())
+                if (changed := task.result()) is None:
+                    failed.append(name)
+                results.append(changed)
         if len(self._by_provider) > 1:
             for name in failed:
                 self._unawaited[name] = asyncio.create_task(self._reconcile(name, page_seconds))

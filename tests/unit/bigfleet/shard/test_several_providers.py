@@ -149,12 +149,16 @@ async def test_nobody_waits_for_a_provider_that_has_failed(world: World) -> None
     gcp = world.providers["gcp"]
     gcp.refusals["list"] = grpc.StatusCode.UNAVAILABLE
     await world.reconcilers.reconcile()
+    for _ in range(3):
+        await asyncio.sleep(0)
+        assert await world.reconcilers.reconcile() == 0
     del gcp.refusals["list"]
     gcp.list_gate.clear()
-    await world.reconcilers.reconcile()
     gcp.put("g0", S.IDLE)
     async with asyncio.timeout(10):
-        assert await world.reconcilers.reconcile() == 0, "it hangs, and the cycle goes on"
+        for _ in range(3):
+            await asyncio.sleep(0)
+            assert await world.reconcilers.reconcile() == 0, "it hangs, and the cycle goes on"
     gcp.list_gate.set()
     for _ in range(5):
         await asyncio.sleep(0)
