@@ -1,6 +1,6 @@
 """The verdict's figures: every gate, whether the load came, how strained the machine was. The same for old evidence."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from scaletest.judge.gates.measures import Noted
 from scaletest.judge.gates.windows import SoakWindow
 from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.prometheus import Prometheus
+from scaletest.judge.readings.offences import offence_of
 from scaletest.judge.readings.readings import read_gate
 from scaletest.judge.selfcheck.checks import CheckRecord, load_that_did_not_come
 from scaletest.judge.selfcheck.delivery import check_delivery
@@ -27,6 +28,8 @@ class Soaked:
     seen: Seen
     # Why the soak was ended before its time; empty if it was not.
     cut_short: str = ""
+    # By rule of the provider's ledger, the first machine that it was broken for.
+    offences: Mapping[str, str] = field(default_factory=dict)
 
 
 class Failure(NamedTuple):
@@ -94,6 +97,8 @@ async def judge_soak(
             reading = soaked.restarts
         else:
             reading = await read_gate(prometheus, gate, plan, window)
+        if gate.rules and not reading.detail:
+            reading = replace(reading, detail=offence_of(gate.rules, soaked.offences))
         records.append(judge(gate, reading, min(seconds, plan.window_seconds), least))
     checks = [
         *await check_delivery(prometheus, plan, window),

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -51,6 +51,7 @@ from scaletest.run.steps.evidence import (
     keep_logs,
     keep_snapshot,
     read_events,
+    read_offences,
     write_json,
     write_values,
 )
@@ -210,12 +211,12 @@ class Run:
             if self._prometheus:
                 journal.say("evidence", "reading gates and hops, keeping the Prometheus snapshot")
                 facts.hops = await self._read_hops(self._prometheus)
+                await self._ledger(target)
                 if soaked:
-                    await self._judge(self._prometheus, soaked)
+                    await self._judge(self._prometheus, replace(soaked, offences=self._offences()))
                 at = soaked.window.end if soaked else time.time()
                 facts.informational = await read_informational(self._prometheus, self._plan.window_seconds, at)
                 await self._snapshot(self._prometheus, target)
-                await self._ledger(target)
             if not self._outcome.passed:
                 await keep_logs(api, self._options.output / "logs", journal)
 
@@ -270,6 +271,10 @@ class Run:
         else:
             self._facts.ledger = totals
             self._journal.say("evidence", f"ledger: {counted(totals['lines'], 'line')}", **totals)
+
+    def _offences(self) -> dict[str, str]:
+        """What the kept ledger names; a damaged one is a failure of its own, and names nothing."""
+        return read_offences(self._options.output) if self._facts.ledger else {}
 
     async def _leave_up(self) -> None:
         try:

@@ -56,6 +56,8 @@ class Gate:
     skip: str = ""
     # Held bars are the same at every size (BF-0028); scaled ones grow with the fleet.
     held: bool = False
+    # Rules of the provider's ledger that it counts, as `a|b`: the ledger names the machines that they were broken for.
+    rules: str = ""
     # Those that may be to blame instead of `component`; the first whose query says so is.
     suspects: tuple["Suspect", ...] = ()
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from scaletest.judge.summary import Summary, SummaryGate
 from scaletest.model.plan import Plan
 from scaletest.run.inputs import read_inputs
 from scaletest.run.offline.replay import serve_snapshot, snapshot_of
+from scaletest.run.steps.evidence import read_offences
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Evidence:
         """Raises UsageError for a folder that cannot be judged, before anything is built or started for it."""
         summary = _read_summary(results)
         plan = read_inputs(results)
-        soaked = soaked_of(summary, plan)
+        soaked = replace(soaked_of(summary, plan), offences=read_offences(results))
         snapshot_of(results)
         return cls(results, summary, plan, soaked)
 

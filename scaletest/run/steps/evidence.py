@@ -19,6 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 
 from scaletest.errors import LedgerFailed, PrometheusUnreachable, ScaletestError, SnapshotFailed
 from scaletest.judge.prometheus import SERVER_NAME, Prometheus
+from scaletest.judge.readings.offences import first_offences
 from scaletest.model.counting import counted
 from scaletest.run.journal import DiaryLine, RunJournal
 from scaletest.run.target.kube_api import KubeApi
@@ -103,6 +104,16 @@ async def keep_ledger(address: str, tls_dir: Path, target: Path) -> dict[str, in
     except (grpc.aio.AioRpcError, OSError, ValueError) as error:
         said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
         raise LedgerFailed(f"the provider's ledger could not be kept: {said}") from error
+
+
+def read_offences(results: Path) -> dict[str, str]:
+    """By rule that was broken, what the ledger of these results names; nothing where there is no ledger to read."""
+    from bigfleet.provider.fake.ledger.file import read_entries
+
+    try:
+        return first_offences(read_entries(results / LEDGER))
+    except (OSError, ValueError):
+        return {}
 
 
 def count_snapshot(archive: Path) -> dict[str, int]:

@@ -8,6 +8,7 @@ from tests.smoke.mistakes.coordinator import COORDINATOR
 from tests.smoke.mistakes.engine import ENGINE
 from tests.smoke.mistakes.entry import Entry
 from tests.smoke.mistakes.figures import FIGURES
+from tests.smoke.mistakes.fleets import FLEETS
 from tests.smoke.mistakes.found import FOUND
 from tests.smoke.mistakes.leaving import LEAVING
 from tests.smoke.mistakes.needs import NEEDS
@@ -33,6 +34,7 @@ CATALOGUE: list[Entry] = [
     *FOUND,
     *LEAVING,
     *NEEDS,
+    *FLEETS,
     *UNREACHED,
     *UNSEEN,
 ]

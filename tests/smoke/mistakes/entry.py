@@ -40,6 +40,7 @@ class Entry:
     observations: int = 0
     # Part of one of the reasons that the run gives.
     sentence: str = ""
+    profile: str = "smoke"
     # Length of the soak; None is the profile's own, with its step and its shed.
     seconds: int | None = SOAK_SECONDS
     # What the demand must do for the mistake to show.

@@ -1,4 +1,4 @@
-"""A real run of one entry: the smoke profile, on a copy of the sources that has the entry's mistakes."""
+"""A real run of one entry: its profile, on a copy of the sources that has the entry's mistakes."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ async def run_entry(entry: Entry, directory: Path) -> FinishedRun:
     duration = () if entry.seconds is None else ("--duration", f"{entry.seconds}s")
     # Where the load is the subject, its limits are those of any run.
     substrate = shared_machine(directory, load_may_be_late=_VOID not in entry.exit_codes)
-    flags = ("--profile", "smoke", "--substrate", str(substrate), *duration, *entry.flags)
+    flags = ("--profile", entry.profile, "--substrate", str(substrate), *duration, *entry.flags)
     checkout = Checkout(directory, entry.mistakes) if entry.mistakes else None
     try:
         # A ramp that takes its whole budget, and a soak of ten minutes, are no hang.

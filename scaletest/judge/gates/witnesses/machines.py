@@ -430,6 +430,7 @@ def _violation(
         claim=claim,
         witness=witness,
         suspects=suspects,
+        rules=rules,
     )
 
 
