@@ -1,4 +1,7 @@
-"""The thread: one Pod's whole way on the real parts, judged, evidenced, and nothing left behind."""
+"""The thread: one Pod's whole way on the real parts, judged, evidenced, and nothing left behind.
+
+Two shards share the provider, each with a cluster of its own, and three coordinators say which racks are whose.
+"""
 
 import asyncio
 import json
@@ -15,13 +18,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bigfleet.provider.fake.ledger.file import count_ledger
+from bigfleet.provider.fake.ledger.file import count_ledger, read_entries
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HOPS, Hop
 from scaletest.report.dashboard.panels import queries_of
 from scaletest.report.dashboard.stored import STORED
 from tests.smoke.runs import FinishedRun, command, run, shared_machine
-from tests.unit.plans import smoke_plan
+from tests.unit.plans import shipped_plan
+
+PROFILE = "smoke-2shard"
 
 Query = Callable[[str], list[float]]
 
@@ -30,7 +35,8 @@ Query = Callable[[str], list[float]]
 def thread(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     directory = tmp_path_factory.mktemp("smoke")
     substrate = str(shared_machine(directory))
-    return asyncio.run(run(directory / "results", "--profile", "smoke", "--substrate", substrate, "--duration", "1m"))
+    flags = ("--profile", PROFILE, "--substrate", substrate, "--duration", "1m")
+    return asyncio.run(run(directory / "results", *flags))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +73,7 @@ def test_the_run_passes_and_its_exit_code_tells_so(thread: FinishedRun) -> None:
 
 def test_every_gate_was_measured_and_passed(thread: FinishedRun) -> None:
     gates = {gate["key"]: gate["verdict"] for gate in thread.summary["gates"]}
-    assert gates.keys() == {gate.key for gate in gates_for(smoke_plan(60))}
+    assert gates.keys() == {gate.key for gate in gates_for(shipped_plan(PROFILE, soak_seconds=60))}
     assert set(gates.values()) == {"pass"}, thread.screen
     assert thread.summary["unmeasuredSLOs"] == []
 
@@ -103,6 +109,38 @@ def test_every_metric_of_the_hop_table_has_data(query: Query, series: str) -> No
 
 def test_the_shard_decided_in_machine_code(query: Query) -> None:
     assert query("min(bigfleet_shard_engine_compiled)") == [1]
+
+
+def test_each_shard_has_machines_and_a_cluster_of_its_own(query: Query, thread: FinishedRun) -> None:
+    known = query("sum by (pod) (bigfleet_shard_inventory_machines)")
+    seeded = sum(thread.summary["scale"]["seeded"].values())
+    assert len(known) == 2
+    assert min(known) > 0
+    assert sum(known) == seeded, "no machine is known to both, and none to neither"
+    clusters = "count by (cluster) (bigfleet_shard_cluster_machines > 0)"
+    assert query(clusters) == [1, 1], "each cluster is served by one shard"
+    assert query("count by (pod) (sum by (pod, cluster) (bigfleet_shard_cluster_machines > 0))") == [1, 1]
+
+
+def test_one_of_three_coordinators_leads_and_each_shard_owns_its_racks(query: Query, thread: FinishedRun) -> None:
+    assert sorted(query("bigfleet_coordinator_is_leader")) == [0, 0, 1]
+    owners = shipped_racks()
+    for entry in read_entries(thread.output / "ledger.jsonl"):
+        if entry.get("answer") == "OK" and entry.get("machine"):
+            assert owners[rack_in(entry["machine"])] == entry["shard"]
+
+
+def shipped_racks() -> dict[str, str]:
+    """Rack → shard, as the coordinators were told, by the part of a machine's name that says where it stands."""
+    domains = shipped_plan(PROFILE).values("run")["coordinator"]["domains"]
+    return {domain["value"].replace("-rack-", "-r"): domain["shard"] for domain in domains}
+
+
+def rack_in(machine: str) -> str:
+    """`c0-1-conf-api-zone-c-r11-c6i-2xlarge-0` → `zone-c-r11`."""
+    found = re.search(r"zone-[a-z]-r\d+", machine)
+    assert found, machine
+    return found.group()
 
 
 def test_every_bind_was_kube_schedulers_own(query: Query) -> None:

@@ -83,7 +83,7 @@ def hop_gates(plan: Plan) -> Iterator[Gate]:
         "bootstrap_success_ratio",
         "bootstrapSuccessRatio",
         "bootstraps that succeed",
-        f"sum({grown(_BOOTSTRAPPED)}) / sum({grown(_BOOTSTRAPS)})",
+        _success_of_the_worst_shard(slo.min_observations),
         unit="share",
         component="shard",
         suspects=SUPPLIERS,
@@ -208,6 +208,13 @@ def restart_gate(plan: Plan) -> Gate:
         component="BigFleet",
         meaning="A process of BigFleet ended during the soak, or its pod was replaced.",
     )
+
+
+def _success_of_the_worst_shard(least: int) -> str:
+    """Of all shards together, where none has enough Bootstraps of its own to be judged by."""
+    succeeded, all_of_them = grown(_BOOTSTRAPPED), grown(_BOOTSTRAPS)
+    by_shard = f"sum by (pod) ({succeeded}) / (sum by (pod) ({all_of_them}) >= {least})"
+    return f"min({by_shard}) or sum({succeeded}) / sum({all_of_them})"
 
 
 def _latency(
