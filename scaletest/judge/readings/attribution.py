@@ -24,6 +24,7 @@ OUTCOMES = {
     "stale_state": "the machine was not in the state that the action wanted",
     "inventory_miss": "the machine was gone",
     "missing_profile": "its need was no longer known",
+    "quota": "the quota of its provider and region was used up",
     "other": "the shard's log says why",
 }
 # A p99 up to this is not slow enough to be the cause.
