@@ -1,7 +1,5 @@
 """Mistakes that somebody thought of who asked of every claim whether any gate would see that it is wrong."""
 
-from dataclasses import replace
-
 from tests.mutants.mutant import Mistake
 from tests.smoke.mistakes.entry import IN_SOAK, Entry, mistaken
 
@@ -193,23 +191,7 @@ _STRANGERS = [
     ),
 ]
 
-_BOUGHT = [
-    # A Create takes a second by default: it has ended when the next cycle comes.
-    replace(
-        mistaken(
-            "what is being created for a need does not count",
-            "shard",
-            Mistake(
-                "engine/phases/acquisition.py", "    if (creating >= 0).any():\n", "    if (creating < 0).all():\n"
-            ),
-            gates="boughtUnused",
-            seconds=120,
-        ),
-        flags=(
-            "--set",
-            "provider.extraArgs=[--latencies-create-median-seconds=8, --latencies-create-p99-seconds=10]",
-        ),
-    ),
+_ROLLED_UP = [
     mistaken(
         "the last Pod of each row is not rolled up",
         "operator",
@@ -228,17 +210,6 @@ _BOUGHT = [
         gates="requestsAnsweredMeanSeconds",
         seconds=90,
     ),
-    mistaken(
-        "what a List says of a busy machine is never asked again",
-        "shard",
-        Mistake(
-            "shard/provider/reconcile.py",
-            "        return sum(await asyncio.gather(*map(reread, self._askable())))\n",
-            "        return 0\n",
-        ),
-        gates="machinesAgree",
-        seconds=90,
-    ),
 ]
 
-UNSEEN: list[Entry] = [*_STAMPS, *_LEAVING, *_BUSY, *_TOLD, *_LATE, *_STRANGERS, *_BOUGHT]
+UNSEEN: list[Entry] = [*_STAMPS, *_LEAVING, *_BUSY, *_TOLD, *_LATE, *_STRANGERS, *_ROLLED_UP]
