@@ -12,8 +12,8 @@ BigFleetError
 ├── podcontroller   DefaultsError
 ├── provider        FaultsRefused, FleetError, KitError, NotConformant, NotJudged, StorageError, SuiteInterrupted,
 │                   TransitionFailed, Verdict
-├── shard           BadMachine, BadRollup, BlobRefused, CorruptDomains, CorruptEpoch, CorruptQuotas, IllegalMove,
-│                   NoSession, ProviderError, Rejected
+├── shard           BadMachine, BadRollup, BlobRefused, CorruptDomains, CorruptEpoch, CorruptProviders,
+│                   CorruptQuotas, IllegalMove, NoSession, ProviderError, Rejected
 ├── sim             CallRefused, ScenarioError
 ├── allinone        PartEnded
 └── ctl             CtlError

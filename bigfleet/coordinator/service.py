@@ -178,7 +178,7 @@ class CoordinatorService(rpc.CoordinatorServicer):
         )
 
     async def ListProviders(self, request: pb.ListProvidersRequest, context: Context) -> pb.ListProvidersResponse:  # noqa: N802, ARG002
-        await require(context, "readonly", "admin")
+        await require(context, "readonly", "admin", "shard")
         async with self._leading(context) as tenure:
             providers = await tenure.store.providers()
         entries = [pb.ProviderEntry(name=one.name, address=one.address, region=one.region) for one in providers]

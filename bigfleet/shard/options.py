@@ -13,6 +13,8 @@ from bigfleet.security.choice import check_choice
 from bigfleet.security.renewal import Renewal
 from bigfleet.shard.inventory.origins import DEFAULT_PROVIDER
 
+_REGISTRY = "registry"
+
 
 @dataclass(frozen=True)
 class IdleHolds:
@@ -56,7 +58,7 @@ class ShardOptions:
     """Holds the epoch and the assigned domains; must survive a restart."""
     provider_addr: str = "127.0.0.1:7800"
     """`host:port` of the capacity provider, or `name=host:port,…` of several. The names are those of the quotas; a bare
-    address is the provider called `default`."""
+    address is the provider called `default`. `registry`: all that the coordinators know when the shard starts."""
     unassigned_owns: Literal["everything", "nothing"] = "everything"
     """What the shard owns before the coordinators have given it its first domain: `everything` for a shard that is
     alone with its provider, `nothing` for one of several."""
@@ -114,6 +116,8 @@ class ShardOptions:
     def __post_init__(self) -> None:
         check_choice(self.tls_dir, self.plaintext)
         _ = self.providers
+        if self.asks_registry and not self.coordinator_addr:
+            raise ValueError("provider_addr is `registry`: give coordinator_addr too")
         if not self.id:
             raise ValueError("id is empty")
         if self.execute_concurrency < 1:
@@ -141,8 +145,19 @@ class ShardOptions:
                 raise ValueError(f"{name} is {getattr(self, name):g}, it must not be negative")
 
     @property
+    def coordinator_addresses(self) -> list[str]:
+        return [each.strip() for each in (self.coordinator_addr or "").split(",")]
+
+    @property
+    def asks_registry(self) -> bool:
+        """Whether the coordinators say which providers there are."""
+        return self.provider_addr == _REGISTRY
+
+    @property
     def providers(self) -> Mapping[str, str]:
-        """Each provider's address, by its name. Raises ValueError."""
+        """Each provider's address, by its name, as far as the options say it. Raises ValueError."""
+        if self.asks_registry:
+            return {}
         found: dict[str, str] = {}
         for part in self.provider_addr.split(","):
             name, named, address = part.strip().rpartition("=")

@@ -33,6 +33,7 @@ from bigfleet.shard.provider.execute import Executor
 from bigfleet.shard.provider.listed import Listed
 from bigfleet.shard.provider.quotas import Quotas
 from bigfleet.shard.provider.reconcile import Reconciler
+from bigfleet.shard.provider.registry import known_providers
 from bigfleet.shard.provider.several import Reconcilers, RoutedCalls
 from bigfleet.shard.read import ShardRead
 from bigfleet.shard.reports import CoordinatorClient, Instructions
@@ -75,7 +76,8 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
     if options.unassigned_owns == "nothing":
         domains.confine()
     wake = Wake()
-    origins = Origins(list(options.providers))
+    addresses = await known_providers(options)
+    origins = Origins(list(addresses))
     inventory = Inventory(origins=origins)
     needs = NeedsTable(options.empty_rollup_guard)
     holds = Backoff()
@@ -86,7 +88,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         fence = Fence(options.id, epoch)
         providers = {
             name: ProviderClient(address, options.tls_dir, fence, options.list_page_size)
-            for name, address in options.providers.items()
+            for name, address in addresses.items()
         }
         for provider in providers.values():
             stack.push_async_callback(provider.close)
@@ -185,7 +187,7 @@ async def _running(options: ShardOptions) -> AsyncIterator[RunningShard]:
         group = await stack.enter_async_context(asyncio.TaskGroup())
         for loop in loops:
             stack.callback(group.create_task(loop).cancel)
-        log.info("shard serves", id=options.id, epoch=epoch, port=port, provider=options.provider_addr)
+        log.info("shard serves", id=options.id, epoch=epoch, port=port, providers=sorted(addresses))
         yield RunningShard(port, daemon.port_of(web))
 
 

@@ -65,7 +65,7 @@ TABLE = {
     "ListDomainAssignments": (pb.ListDomainAssignmentsRequest(), {"admin", "readonly"}),
     "ListQuotas": (pb.ListQuotasRequest(), {"admin", "readonly"}),
     "ListClusters": (pb.ListClustersRequest(), {"admin", "readonly"}),
-    "ListProviders": (pb.ListProvidersRequest(), {"admin", "readonly"}),
+    "ListProviders": (pb.ListProvidersRequest(), {"admin", "readonly", "shard-0", "shard-1"}),
     "ListShardReports": (pb.ListShardReportsRequest(), {"admin", "readonly"}),
     "SnapshotSave": (pb.SnapshotSaveRequest(), {"admin"}),
     "SetQuota": (pb.SetQuotaRequest(), {"admin"}),

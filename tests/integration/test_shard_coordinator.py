@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
         self.address = ""
         self.refuses = False
         self.quotas = pb.QuotaSlices()
+        self.providers: dict[str, str] = {}
+        self.asked_for_providers = 0
         self.assign_by = ""
         # Cluster → the other shard that has it.
         self.elsewhere: dict[str, str] = {}
@@ -45,6 +47,12 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServicer):
     async def acknowledged(self, instruction_id: str) -> pb.InstructAck:
         await eventually(lambda: instruction_id in self.acks, self.changed)
         return self.acks[instruction_id]
+
+    async def ListProviders(self, request: pb.ListProvidersRequest, context: Any) -> pb.ListProvidersResponse:  # noqa: N802
+        self.asked_for_providers += 1
+        self.changed.set()
+        entries = [pb.ProviderEntry(name=name, address=address) for name, address in self.providers.items()]
+        return pb.ListProvidersResponse(providers=entries)
 
     async def ReportShard(self, request: pb.ShardReport, context: Any) -> pb.ReportAck:  # noqa: N802
         self.reports.append(request)
@@ -194,6 +202,23 @@ async def test_a_quota_bounds_what_is_created_and_people_are_told_also_after_a_r
             await cluster.roll_up(small_need(machines=5))
             await alone.until_metric(1, "shortfalls")
             await alone.until_metric(2, "quota_taken", **north)
+
+
+async def test_a_shard_takes_its_providers_from_the_registry_and_knows_them_without_it(tmp_path: Path) -> None:
+    async with provider_at(tmp_path, FLEET) as provider:
+        options = {"provider_addr": "registry", "cycle_interval_seconds": 0.1}
+        async with coordinator_at_work() as coordinator, AsyncExitStack() as stack:
+            starting = asyncio.create_task(
+                stack.enter_async_context(shard_at(tmp_path, provider, **reporting_to(coordinator) | options))
+            )
+            await eventually(lambda: coordinator.asked_for_providers, coordinator.changed)
+            coordinator.providers = {"aws": f"127.0.0.1:{provider.provider.port}"}
+            shard = await starting
+            await shard.until_metric(5, "inventory_machines")
+            assert await shard.metric("provider_list_errors_total", provider="aws") == 0
+        nobody = {"coordinator_addr": "127.0.0.1:1"}
+        async with shard_at(tmp_path, provider, **options | nobody) as alone:
+            await alone.until_metric(5, "inventory_machines")
 
 
 async def test_reports_that_the_leader_refuses_do_not_count_as_taken(tmp_path: Path) -> None:

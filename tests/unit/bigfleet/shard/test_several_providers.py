@@ -217,6 +217,7 @@ def test_providers_have_names(given: str, providers: dict[str, str]) -> None:
         ("aws=", "provider 'aws' has no address"),
         ("", "provider 'default' has no address"),
         ("a b=c:1", "'a b' is no name"),
+        ("registry", "give coordinator_addr too"),
     ],
 )
 def test_names_that_make_no_sense_are_refused(given: str, said: str) -> None:
