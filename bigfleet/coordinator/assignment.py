@@ -35,18 +35,13 @@ def share_out(
         listed = _together(domain, listings.values())
         if listed is None:
             continue
-        votes = Counter(clusters[cluster] for cluster in listed.bound if cluster in clusters)
-        if not votes:
+        if clusters.keys() & listed.bound.keys():
+            chosen = _shard_of_most(domain, listed.bound, listings, clusters)
+            if chosen is not None:
+                given[domain] = chosen
+                loads[chosen] += listed.machines
+        else:
             unbound.append((-listed.machines, domain))
-            continue
-        weights = Counter[str]()
-        for cluster, machines in listed.bound.items():
-            weights[clusters.get(cluster, "")] += machines
-        ranked = sorted(votes, key=lambda shard: (-votes[shard], -weights[shard], shard))
-        chosen = next(shard for shard in [*ranked, ""] if domain in listings.get(shard, [domain]))
-        if chosen in listings:
-            given[domain] = chosen
-            loads[chosen] += listed.machines
     for smaller, domain in sorted(unbound):
         chosen = min(
             (shard for shard in listings if domain in listings[shard]), key=lambda shard: (loads[shard], shard)
@@ -89,6 +84,22 @@ def first_share(
         if not movable[donor]:
             del movable[donor]
     return taken
+
+
+def _shard_of_most(
+    domain: Domain, bound: Mapping[str, int], listings: Listings, clusters: Mapping[str, str]
+) -> str | None:
+    """The shard that most of the clusters with machines in a domain belong to; None if that one is not there."""
+    votes = Counter(clusters[cluster] for cluster in bound if cluster in clusters)
+    weights: Counter[str] = Counter()
+    for cluster, machines in bound.items():
+        weights[clusters.get(cluster, "")] += machines
+    for shard in sorted(votes, key=lambda each: (-votes[each], -weights[each], each)):
+        if shard not in listings:
+            return None
+        if domain in listings[shard]:
+            return shard
+    return None
 
 
 def _loads(listings: Listings, owners: Mapping[Domain, str]) -> Counter[str]:

@@ -127,7 +127,7 @@ EVENTS = some.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(some.lists(EVENTS, min_size=10, max_size=60))
 def test_whatever_happens_no_domain_has_two_owners_and_what_serves_a_cluster_stays(
     events: list[tuple[str, int]],
