@@ -67,7 +67,7 @@ bench: tools kernels ## Run every benchmark but the decision cycle (BENCH= choos
 	@$(BIN)/python -m tests.bench $(BENCH)
 
 bench-hot: kernels ## Hold the decision cycle against its bars (BENCH=5k,50k or all)
-	@$(BIN)/python -m tests.bench.hot $(BENCH)
+	@$(BIN)/python -m tests.bench.engine.hot $(BENCH)
 
 lint: $(READY) ## Check style, types, imports and the chart
 	@$(BIN)/ruff check .

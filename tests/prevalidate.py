@@ -98,7 +98,7 @@ def closed_loop() -> Iterator[Check]:
 
 
 def hot_benches() -> Iterator[Check]:
-    yield from checks_of(hot_check, "tests.bench.hot")
+    yield from checks_of(hot_check, "tests.bench.engine.hot")
 
 
 def scenario_check(line: str) -> Check:
@@ -117,7 +117,7 @@ def hot_check(text: str) -> Check:
         said.append(f"{'bar' if figure['met'] else 'MISSES its bar of'} {figure['bar']:g}")
     regressed = compared is not None and compared["regressed"]
     if compared is None:
-        said.append("it has no baseline; `python -m tests.bench.hot --store` keeps one")
+        said.append("it has no baseline; `python -m tests.bench.engine.hot --store` keeps one")
     else:
         said.append(f"{compared['ratio']:.2f} × its baseline{', a regression' if regressed else ''}")
     return Check(f"{line['shape']}, {line['case']}", compared is not None and not regressed, ", ".join(said))

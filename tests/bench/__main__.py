@@ -3,8 +3,9 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.bench.running import INTERRUPTED
+from tests.bench.measuring.running import INTERRUPTED
 
 # Each with what it is told when all are run.
 BENCHES: dict[str, list[str]] = {
@@ -35,9 +36,16 @@ def main(names: list[str]) -> int:
     return max(codes, key=abs)
 
 
+def _module(name: str) -> str:
+    """Each bench lies in the folder of the room that it measures."""
+    home = Path(__file__).parent
+    (path,) = home.rglob(f"{name}.py")
+    return ".".join(("tests", "bench", *path.relative_to(home).with_suffix("").parts))
+
+
 def _run(name: str, arguments: list[str]) -> int:
     """Its exit code. A signal is the benchmark's to answer: it has processes to end, and we wait for that."""
-    with subprocess.Popen([sys.executable, "-m", f"tests.bench.{name}", *arguments]) as bench:
+    with subprocess.Popen([sys.executable, "-m", _module(name), *arguments]) as bench:
         signal.signal(signal.SIGTERM, lambda *_: bench.terminate())
         signal.signal(signal.SIGINT, lambda *_: None)  # a terminal tells the benchmark too
         code = bench.wait()

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.integration.apiserver import apiserver, kube
-from tests.integration.coordinators import (
+from tests.integration.bigfleet.operator.operator_world import side, world
+from tests.integration.players.apiserver import apiserver, kube
+from tests.integration.players.coordinators import (
     authority,
     etcd_tools,
     leader,
@@ -14,8 +15,7 @@ from tests.integration.coordinators import (
     stopped_trio,
     trio,
 )
-from tests.integration.embedded_host import helm_binary, host, host_tools, kubectl
-from tests.integration.operator_world import side, world
+from tests.integration.scaletest.host.embedded_host import helm_binary, host, host_tools, kubectl
 
 __all__ = [
     "apiserver",
@@ -40,11 +40,11 @@ __all__ = [
 # These take longest; they go first, so that the workers end together. There are more of them than cores: most of a
 # test's time it waits, for an apiserver that starts, a lease that ends, a Pod that is told to.
 _LONGEST = (
-    "stage_commands",
+    "runner_commands",
     "failure_table",
-    "stage_kills",
+    "runner_kills",
     "conformance_mutants",
-    "stage_cycles",
+    "chart_cycles",
     "host_lifecycle",
     "cluster_control_plane",
     "coordinator_trio",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.stage_cli import Runner
+from tests.integration.scaletest.run.runner_cli import Runner
 
 _ORDER = (
     "thread",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.integration.stage_cli import Command, Runner
+from tests.integration.scaletest.run.runner_cli import Command, Runner
 from tests.smoke.profiles import write_profile
 from tests.smoke.runs import shared_machine
 

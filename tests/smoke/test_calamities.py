@@ -14,8 +14,8 @@ import pytest
 
 from scaletest.host.markers import POD_MARKER
 from scaletest.toolchain import ensure
-from tests.integration.embedded_host import Kubectl
-from tests.integration.stage_cli import Command, Runner
+from tests.integration.scaletest.host.embedded_host import Kubectl
+from tests.integration.scaletest.run.runner_cli import Command, Runner
 from tests.patience import eventually
 from tests.smoke.quick import start_quick_run
 

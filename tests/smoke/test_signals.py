@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.stage_cli import Command, Runner
+from tests.integration.scaletest.run.runner_cli import Command, Runner
 from tests.patience import eventually
 from tests.smoke.quick import start_quick_run
 

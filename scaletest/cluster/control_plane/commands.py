@@ -19,7 +19,7 @@ KWOK_CONFIG = Path(__file__).with_name("kwok_stages.yaml")
 STORAGES = (etcd.NAME, kine.NAME)
 
 # Collect garbage when the heap has grown by half, not when it has doubled: 0.9 instead of 1.3 GB for a cluster of 2,500
-# Pods, for 8 % more CPU time (tests/bench/demand.py).
+# Pods, for 8 % more CPU time (tests/bench/cluster/demand.py).
 _FRUGAL = {"GOGC": "50"}
 
 _ETCD_QUOTA_BYTES = 8 * 1024**3

@@ -3,8 +3,8 @@
 import pytest
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from tests.bench.demand import OURS, cpu_shares, p99
-from tests.bench.processes import Snapshot, Usage
+from tests.bench.cluster.demand import OURS, cpu_shares, p99
+from tests.bench.measuring.processes import Snapshot, Usage
 
 
 def exposition(*seconds: float) -> str:

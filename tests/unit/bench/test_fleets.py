@@ -7,7 +7,7 @@ import pytest
 from bigfleet.core.machines import MachineState, invariant_violation
 from bigfleet.core.requirements import RACK_KEY
 from bigfleet.core.vectors import covers
-from tests.bench.fleets import RACKS_PER_ZONE, SHAPES, ZONES, Shape, SyntheticFleet
+from tests.bench.engine.fleets import RACKS_PER_ZONE, SHAPES, ZONES, Shape, SyntheticFleet
 
 SMALL = Shape("small", clusters=3, machines=2_000, rows=60, plain_machines=60)
 

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bench.fleets import SyntheticFleet
-from tests.bench.growth import CASES, FIGURES, PICTURE, exponent, redraw, shapes
-from tests.bench.growth_picture import draw
+from tests.bench.engine.fleets import SyntheticFleet
+from tests.bench.engine.growth import CASES, FIGURES, PICTURE, exponent, redraw, shapes
+from tests.bench.engine.growth_picture import draw
 
 
 @pytest.mark.parametrize(("power", "wanted"), [(0.0, 0.0), (1.0, 1.0), (1.5, 1.5)])

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench import bars, hot
-from tests.bench.bars import Bar, bar_of, memory_bar
-from tests.bench.baseline import (
+from tests.bench.engine import bars, hot
+from tests.bench.engine.bars import Bar, bar_of, memory_bar
+from tests.bench.engine.baseline import (
     STORED,
     Baseline,
     Comparison,
@@ -19,8 +19,8 @@ from tests.bench.baseline import (
     read_baseline,
     write_baseline,
 )
-from tests.bench.cases import cases_of
-from tests.bench.fleets import SHAPES
+from tests.bench.engine.cases import cases_of
+from tests.bench.engine.fleets import SHAPES
 
 RAW = {"machines": 22_500, "need_rows": 7_760}
 

@@ -12,8 +12,8 @@ def ended(program: str) -> subprocess.CompletedProcess[str]:
 
 def measuring(seconds: float) -> str:
     return f"""
-from tests.bench.report import against, emit
-from tests.bench.running import run
+from tests.bench.measuring.report import against, emit
+from tests.bench.measuring.running import run
 
 async def measure():
     emit("failover", trials=1, maximum_seconds=against({seconds}, 2.0))

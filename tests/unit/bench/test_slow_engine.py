@@ -12,10 +12,10 @@ import pytest
 from bigfleet.engine.kernels import kernels
 from bigfleet.engine.phases import credit
 from tests import prevalidate
-from tests.bench import baseline, hot, one_shape
-from tests.bench.baseline import Baseline, Tolerance
-from tests.bench.cases import CASES
-from tests.bench.fleets import Shape
+from tests.bench.engine import baseline, hot, one_shape
+from tests.bench.engine.baseline import Baseline, Tolerance
+from tests.bench.engine.cases import CASES
+from tests.bench.engine.fleets import Shape
 
 # Rows that do not fold keep one kernel busy for a good part of the cycle.
 SHAPE = Shape("5k", clusters=2, machines=2_300, rows=388, plain_machines=150, folds=False)

@@ -3,9 +3,9 @@
 import pytest
 
 from bigfleet.engine.decisions import ActionKind
-from tests.bench.cases import CASES
-from tests.bench.fleets import Shape, SyntheticFleet
-from tests.bench.stand import Stand
+from tests.bench.engine.cases import CASES
+from tests.bench.engine.fleets import Shape, SyntheticFleet
+from tests.bench.engine.stand import Stand
 
 SMALL = Shape("small", clusters=3, machines=2_000, rows=60, plain_machines=60)
 

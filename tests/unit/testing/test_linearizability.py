@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.linearizability import UNCLEAR, Operation, explained
+from tests.integration.bigfleet.coordinator.linearizability import UNCLEAR, Operation, explained
 
 
 def assign(called: float, answered: float, answer: str = "ok", shard: str = "a") -> Operation:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bigfleet.api.v1alpha1 import capacity_pb2, shard_pb2
 from bigfleet.shard import message_limits as limits
 from bigfleet.shard.sessions.frames import Rollup, read_frame
-from tests.integration.broken_requests import broken
+from tests.integration.players.broken_requests import broken
 
 
 def rollup(rows: int, name: str = "cpu", timestamp: int = 1) -> capacity_pb2.ClusterCapacityNeeds:

@@ -1,0 +1,1 @@
+"""KWOK clusters, their processes and their start; coordinators."""

@@ -1,0 +1,1 @@
+"""Coordinators: how fast another one leads, and what placing domains costs."""

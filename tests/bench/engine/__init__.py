@@ -1,0 +1,1 @@
+"""The decision cycle and what comes in before it, in one process."""

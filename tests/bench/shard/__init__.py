@@ -1,0 +1,1 @@
+"""A shard's process over real sockets."""
