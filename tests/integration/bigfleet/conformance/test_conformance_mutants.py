@@ -14,7 +14,7 @@ from bigfleet.provider.fake.fleet_file import read_fleet
 from bigfleet.provider.fake.latency import Latencies, Latency
 from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
 from tests.integration.bigfleet.conformance.conformance_fleet import FLEET, LIMITS
-from tests.integration.bigfleet.conformance.provider_mutants import MUTANTS, Mutant
+from tests.integration.bigfleet.conformance.mutants import MUTANTS, Mutant
 
 # Long enough that two calls in a row find the machine on its way, also when many suites run at once.
 LATENCY = Latency(0.05, 0.05)

@@ -23,7 +23,7 @@ from bigfleet.provider.kit import Timeouts
 from bigfleet.provider.kit.inventory import ListAnswer, ProviderInventory
 from bigfleet.security import Identity
 from bigfleet.security.authority import Authority
-from tests.integration.bigfleet.conformance.provider_mutants import retouch
+from tests.integration.bigfleet.conformance.mutants.breaking import retouch
 from tests.integration.players.apiserver import free_ports
 from tests.integration.players.provider_client import (
     CLUSTER,
