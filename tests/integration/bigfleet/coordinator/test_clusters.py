@@ -1,7 +1,7 @@
 """Which shard a cluster belongs to outlives the leader, and ends with the shard."""
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
-from tests.integration.coordinators import Coordinator, Trio
+from tests.integration.players.coordinators import Coordinator, Trio
 
 
 async def elsewhere(leader: Coordinator, shard: str, *clusters: str) -> dict[str, str]:

@@ -4,8 +4,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.integration.provider_client import fleet_of, provider_at
-from tests.integration.shard_client import cluster_at, shard_at, small_need
+from tests.integration.players.provider_client import fleet_of, provider_at
+from tests.integration.players.shard_client import cluster_at, shard_at, small_need
 
 
 def fleet(prefix: str) -> dict[str, Any]:
