@@ -97,7 +97,7 @@ def continuity_gates(plan: Plan) -> Iterator[Gate]:
     yield Gate(
         "listsPerSecond",
         "Lists a second",
-        Promql(f"rate(bigfleet_provider_ledger_list_seconds_count[{{w}}]) / {plan.geometry.shards}"),
+        Promql(f"sum(rate(bigfleet_provider_ledger_list_seconds_count[{{w}}])) / {plan.geometry.shards}"),
         bar=_LISTS_PER_CYCLE * cycles,
         unit="1/s",
         component="shard",

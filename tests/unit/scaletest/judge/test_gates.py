@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scaletest.judge.gates.figures import INFORMATIONAL
 from scaletest.judge.gates.gate import Gate, Reading, judge
 from scaletest.judge.gates.hop_gates import hop_gates, restart_gate
-from scaletest.judge.gates.listing import all_gates, gates_for, reclaim_gate
+from scaletest.judge.gates.listing import all_gates, gates_for, plain_gates, reclaim_gate
+from scaletest.judge.gates.measures import WorstMember
 from scaletest.judge.gates.witnesses import witness_gates
 from scaletest.model.files.reading import read_profile
 from tests.unit.gates import a_gate
@@ -187,3 +188,16 @@ def test_windows_are_written_into_queries() -> None:
     gate = next(gate for gate in gates_for(smoke_plan()) if gate.key == "operatorRollupP99Seconds")
     assert "[60s]" in gate.windowed(60)
     assert not math.isnan(gate.bar)
+
+
+# Functions that leave labels as they are may stand around what adds the series up.
+_ADDED_UP = re.compile(r"\W*((min_over_time|max_over_time|clamp_min)\W*)*(sum|max|min|histogram_quantile)\(")
+
+
+@pytest.mark.parametrize("profile", ["smoke", "5k"])
+def test_every_plain_query_adds_its_series_up(profile: str) -> None:
+    """The dashboard adds the verdicts of the gates: a value that kept its labels would match no other one."""
+    plan = smoke_plan() if profile == "smoke" else shipped_plan(profile, "example-fat-host")
+    for gate in plain_gates(plan):
+        if not isinstance(gate.measure, WorstMember):
+            assert _ADDED_UP.match(gate.query), gate.key
