@@ -71,8 +71,10 @@ async def test_a_leader_that_dies_between_recording_and_telling_leaves_nobody_wi
         assert await leader.domains() == {ZONE: "shard-0", ZONE_B: "shard-1"}
         await leader.kill()
         successor = await stopped_trio.leader(stopped_trio.others(leader))
-        assert asked(await successor.report("shard-0", domains=owned())) == [("assign_domain", "zone-a")]
+        # So soon after the founding, a shard that the successor has not heard of may have what nobody recorded.
+        assert asked(await successor.report("shard-0", domains=owned())) == []
         assert asked(await successor.report("shard-1", domains=owned())) == [("assign_domain", "zone-b")]
+        assert asked(await successor.report("shard-0", domains=owned())) == [("assign_domain", "zone-a")]
         await successor.call(
             "admin", "UnassignDomain", pb.UnassignDomainRequest(topology_key=ZONE.key, topology_value=ZONE.value)
         )
