@@ -26,22 +26,7 @@ derive from ScaletestError there. Gate verdicts (1, 5, 6) and Ctrl-C in a run ar
 (scaletest/judge/outcome.py).
 """
 
-from enum import IntEnum
-
-
-class ExitCode(IntEnum):
-    """How `scaletest-runner` ends; README.md lists them for people."""
-
-    PASSED = 0
-    GATE_FAILED = 1
-    USAGE = 2
-    NOT_STEADY = 3
-    INSTALL_FAILED = 4
-    UNMEASURED = 5
-    VOID = 6
-    LEFTOVERS = 7
-    CAP_REACHED = 8
-    INTERRUPTED = 130
+from scaletest.exit_codes import ExitCode
 
 
 class ScaletestError(Exception):

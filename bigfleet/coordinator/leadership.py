@@ -7,10 +7,10 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from bigfleet.coordinator import etcd
-from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, KeyValue, MemberStatus
+from bigfleet.coordinator import etcd_client as etcd
+from bigfleet.coordinator.etcd_client import EtcdClient, EtcdUnavailable, KeyValue, MemberStatus
+from bigfleet.coordinator.handing_out import Wanted
 from bigfleet.coordinator.metrics import Metrics
-from bigfleet.coordinator.placing import Wanted
 from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.errors import BigFleetError, ExitStatus

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from bigfleet.coordinator import keeper
-from bigfleet.coordinator.etcd import SERVER_NAME, Member
+from bigfleet.coordinator.etcd_client import SERVER_NAME, Member
 from bigfleet.errors import BigFleetError, ExitStatus
 from bigfleet.process import childprocess, parentdeath
 from bigfleet.security.files import CA_CERTIFICATE, CERTIFICATE, PRIVATE_KEY, IdentityFiles

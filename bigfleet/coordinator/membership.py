@@ -14,7 +14,7 @@ import structlog
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
-from bigfleet.coordinator.etcd import EtcdClient, Member
+from bigfleet.coordinator.etcd_client import EtcdClient, Member
 from bigfleet.coordinator.member import MemberOptions
 from bigfleet.security import channel
 

@@ -12,14 +12,14 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator.domainsfile import read_domains_file
-from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
+from bigfleet.coordinator.etcd_client import EtcdClient, EtcdUnavailable
+from bigfleet.coordinator.handing_out import Wanted
 from bigfleet.coordinator.health import HealthService
 from bigfleet.coordinator.known import SILENT_SECONDS
 from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.member import MemberOptions, beat, fail_when_it_ends, kept, make_client_tls, start
 from bigfleet.coordinator.membership import Announcement, find_a_way_in
 from bigfleet.coordinator.metrics import Metrics
-from bigfleet.coordinator.placing import Wanted
 from bigfleet.coordinator.reported import KeptReports
 from bigfleet.coordinator.service import CoordinatorService
 from bigfleet.coordinator.snapshots import Exporting

@@ -14,7 +14,7 @@ from prometheus_client import Counter
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
-from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
+from bigfleet.coordinator.etcd_client import EtcdClient, EtcdUnavailable
 from bigfleet.coordinator.leadership import Leadership
 from bigfleet.coordinator.membership import Announcement, readmit
 from bigfleet.coordinator.ownership import Domain

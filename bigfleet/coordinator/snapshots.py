@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable, MemberStatus
+from bigfleet.coordinator.etcd_client import EtcdClient, EtcdUnavailable, MemberStatus
 from bigfleet.process.files import write_file
 
 STATE_FILE = "state.db"

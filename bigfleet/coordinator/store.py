@@ -31,8 +31,8 @@ from urllib.parse import quote, unquote
 import msgspec
 from prometheus_client import Counter
 
-from bigfleet.coordinator import etcd
-from bigfleet.coordinator.etcd import Compare, EtcdClient, EtcdUnavailable, KeyValue, Operation, TxnResult
+from bigfleet.coordinator import etcd_client as etcd
+from bigfleet.coordinator.etcd_client import Compare, EtcdClient, EtcdUnavailable, KeyValue, Operation, TxnResult
 from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.errors import BigFleetError
 

@@ -9,9 +9,9 @@ import structlog
 from prometheus_client import Gauge
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.coordinator.handing_out import Placing, Wanted
 from bigfleet.coordinator.known import SILENT_SECONDS, KnownShard, LastReport
 from bigfleet.coordinator.ownership import Domain, Ownership
-from bigfleet.coordinator.placing import Placing, Wanted
 from bigfleet.coordinator.record import OwnershipRecord
 from bigfleet.coordinator.store import CoordinatorStore, LeaderClaim, ProviderRecord, Quota
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def show_before_starting(lines: Iterable[str]) -> None:
     """Show what is about to happen, before the user is asked to accept costs or waits for binaries."""
-    from scaletest.report.screen.console import Console
+    from scaletest.report.screen.plain import Console
 
     console = Console()
     for line in [*lines, ""]:

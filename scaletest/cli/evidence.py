@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scaletest.cli.arguments import OutputOption
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 
 ResultsArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A results folder: results/<run id>.")]
 

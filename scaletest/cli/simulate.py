@@ -12,7 +12,7 @@ from scaletest.cli.arguments import (
     SeedOption,
     SubstrateOption,
 )
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 
 _PROGRESS_SECONDS = 2.0
 

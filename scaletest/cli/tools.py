@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scaletest.cli.arguments import OutputOption
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from scaletest.toolchain import Cleaning, Toolchain, ToolListing, ToolRow

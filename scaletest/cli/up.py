@@ -91,7 +91,7 @@ def _size_line(examined: "Examined") -> str:
 async def _bring_up(examined: "Examined", run_id: str, results: Path) -> None:
     from scaletest.cli.signals import on_signals
     from scaletest.cli.tools import provide_toolchain
-    from scaletest.report.screen.console import Console
+    from scaletest.report.screen.plain import Console
     from scaletest.run.fleet.up import Up
     from scaletest.run.journal import RunJournal
 

@@ -16,7 +16,7 @@ from scaletest.cluster.mounted import read_mounted
 from scaletest.cluster.workloads.podclass import pods_of
 from scaletest.model.demand.draw import Workload, draw_clusters
 from scaletest.model.demand.seeding import Owner, fleet_document, free_machines, seed_share
-from scaletest.model.demand.shares import shares_of
+from scaletest.model.demand.shard_shares import shares_of
 from scaletest.model.documents.loadprofile import LoadProfile, Seeding
 
 log = structlog.get_logger(__name__)

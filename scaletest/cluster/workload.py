@@ -12,7 +12,7 @@ from bigfleet import operator, podcontroller
 from bigfleet.operator import OperatorOptions
 from bigfleet.podcontroller import PodControllerOptions
 from bigfleet.security.renewal import Renewal
-from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
+from scaletest.cluster.deaths import BigFleetDied, HarnessDied
 from scaletest.cluster.load import load_driver
 from scaletest.cluster.load.load_driver import LoadDriverOptions
 from scaletest.cluster.markers import DEMAND_MARKER, FILL_MARKER, READY_MARKER

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.gates.gate import GateRecord, Reading, judge
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.gates.measures import Noted

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 
 # When several hold, the first of these is the exit code. A failure that no strain can cause comes before VOID.
 _PRECEDENCE = (

@@ -10,7 +10,7 @@ from scaletest.errors import UsageError
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import draw_clusters
 from scaletest.model.demand.needs import DrawnDemand, machines_of_burst
-from scaletest.model.demand.shares import shares_of
+from scaletest.model.demand.shard_shares import shares_of
 from scaletest.model.demand.sizing import SeedSizes, mean_workload, seed_sizes
 from scaletest.model.documents.catalog import Catalog
 from scaletest.model.documents.durations import parse_duration

@@ -7,7 +7,7 @@ from scaletest.model.counting import counted
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.json_types import Json
 from scaletest.model.plan import Plan
-from scaletest.report.screen.console import gate_lines
+from scaletest.report.screen.plain import gate_lines
 from scaletest.run.offline.simulate import Activity, Prediction
 
 

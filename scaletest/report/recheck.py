@@ -7,7 +7,7 @@ from typing import TypedDict
 from scaletest.judge.gates.figures import PODS_BOUND
 from scaletest.judge.outcome import Conclusion
 from scaletest.model.json_types import Json
-from scaletest.report.screen.console import check_lines, gate_lines, headline
+from scaletest.report.screen.plain import check_lines, gate_lines, headline
 from scaletest.run.offline.recheck import Recheck
 
 

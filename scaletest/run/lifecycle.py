@@ -16,7 +16,6 @@ from typing import Protocol
 
 from scaletest.errors import (
     CapReached,
-    ExitCode,
     InstallError,
     KubeApiError,
     LedgerFailed,
@@ -25,13 +24,14 @@ from scaletest.errors import (
     ScaletestError,
     SnapshotFailed,
 )
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import HopReading, diagnose, hops_of, read_hops
 from scaletest.judge.judging import Soaked, judge_soak
 from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.prometheus import Prometheus
-from scaletest.judge.readings.attribution import attribute
+from scaletest.judge.readings.bottlenecks import attribute
 from scaletest.judge.readings.readings import read_informational
 from scaletest.judge.selfcheck.strain import ScrapeIntervals
 from scaletest.judge.summary import Summary

@@ -10,7 +10,7 @@ _PARKING = "unit/bigfleet/engine/test_parking.py::test_"
 _PHASE1 = "unit/bigfleet/engine/test_phase1.py::Test"
 _PHASE2 = "unit/bigfleet/engine/test_phase2.py::Test"
 _PHASE3 = "unit/bigfleet/engine/test_phase3.py::Test"
-_RATE = "unit/bigfleet/engine/test_rate.py::"
+_RATE = "unit/bigfleet/engine/test_rate_cap.py::"
 _REPORTS = "unit/bigfleet/engine/test_reports.py::"
 _SIMULATED = "unit/bigfleet/sim/test_rails.py::"
 _SPREAD = "unit/bigfleet/engine/test_spread.py::test_"
@@ -395,7 +395,7 @@ _PREEMPTION = (
 )
 _SHRINKING = (
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "max(1, math.floor(fraction * machines))",
         "math.floor(fraction * machines)",
         _PHASE3 + "Reclaim::test_the_cap_is_a_twentieth_of_the_clusters_machines_and_at_least_one",
@@ -407,43 +407,43 @@ _SHRINKING = (
         _PHASE2 + "Victims::test_excess_that_is_preempted_is_not_reclaimed_as_well",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "kept = machines[:room]",
         "kept = machines[-room:]",
         _PHASE3 + "Reclaim::test_the_cap_keeps_the_head_of_each_clusters_excess",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "- len(taken.open) - len(taken.spent))",
         "- len(taken.open))",
         _RATE + "test_faster_cycles_take_no_more",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "if at + window > now}",
         "if at + window >= now}",
         _RATE + "test_at_the_default_interval_each_cycle_takes_a_twentieth",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "again[np.flatnonzero(~again)[:room]] = True",
         "again[np.flatnonzero(~again)] = True",
         _RATE + "test_what_was_not_carried_out_is_decided_again_and_counts_once",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "        again = self._still_there(fleet, taken, machines)\n",
         "        again = np.zeros(len(machines), np.bool_)\n",
         _RATE + "test_what_was_not_carried_out_is_decided_again_and_counts_once",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "            taken.spent += taken.open.values()\n            taken.open = {}\n",
         "",
         _RATE + "test_a_machine_that_was_wanted_in_between_counts_again",
     ),
     Mutant(
-        "engine/phases/rate.py",
+        "engine/phases/rate_cap.py",
         "taken.oldest + self._window",
         "now + self._window",
         _RATE + "test_the_decisions_say_what_waits_and_until_when",

@@ -6,9 +6,9 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
+from bigfleet.coordinator.handing_out import Wanted
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.ownership import Domain, Ownership
-from bigfleet.coordinator.placing import Wanted
 from bigfleet.coordinator.store import DOMAINS_PER_TXN, CoordinatorStore, DomainTaken, LeaderClaim, UnknownShard
 from bigfleet.coordinator.tenure import Tenure
 from tests.unit.shard_world import Clock

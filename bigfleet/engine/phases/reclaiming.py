@@ -14,7 +14,7 @@ from bigfleet.engine.columns.fleet import IDLE, SPECULATIVE, Fleet
 from bigfleet.engine.columns.growing import Flags, Floats, Ints, Longs
 from bigfleet.engine.decisions import EngineOptions
 from bigfleet.engine.phases.credit import Credits
-from bigfleet.engine.phases.rate import Rate
+from bigfleet.engine.phases.rate_cap import Rate
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from scaletest.errors import PrometheusUnreachable
 from scaletest.judge.gates.figures import INFORMATIONAL
-from scaletest.judge.gates.gate import COMPONENTS, UNMEASURED_VALUE, Component, Gate, Reading
+from scaletest.judge.gates.gate import COMPONENTS, UNMEASURED_VALUE, Gate, Reading
 from scaletest.judge.gates.measures import (
     Growth,
     LongestGap,
@@ -21,6 +21,7 @@ from scaletest.judge.gates.measures import (
 )
 from scaletest.judge.gates.windows import SoakWindow, Stretch
 from scaletest.judge.prometheus import Prometheus, Sample
+from scaletest.judge.readings.accusing import accused
 from scaletest.judge.readings.envelopes import read_envelopes
 from scaletest.judge.readings.gaps import longest_gap
 from scaletest.judge.readings.reclaims import read_reclaims
@@ -38,18 +39,9 @@ async def read_gate(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWi
         reading = await _read(prometheus, gate, plan, soak)
         if reading.value is None or reading.component or gate.holds(reading.value):
             return reading
-        return replace(reading, component=await _accused(prometheus, gate, soak))
+        return replace(reading, component=await accused(prometheus, gate, soak))
     except PrometheusUnreachable as error:
         return Reading(None, problem=str(error))
-
-
-async def _accused(prometheus: Prometheus, gate: Gate, soak: SoakWindow) -> Component | None:
-    for suspect in gate.suspects:
-        for stretch in soak.stretches(gate.window):
-            query = suspect.query.replace("{w}", f"{stretch.seconds}s")
-            if any(sample.value > suspect.above for sample in await prometheus.samples(query, stretch.end)):
-                return suspect.component
-    return None
 
 
 async def _read(prometheus: Prometheus, gate: Gate, plan: Plan, soak: SoakWindow) -> Reading:

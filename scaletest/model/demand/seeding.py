@@ -14,7 +14,7 @@ from typing import Any
 from bigfleet.core.vectors import format_vector
 from scaletest.model.demand.draw import Workload, cluster_id, ordinal_of
 from scaletest.model.demand.needs import DrawnDemand, held_at_start, needs_of
-from scaletest.model.demand.shares import DemandShare
+from scaletest.model.demand.shard_shares import DemandShare
 from scaletest.model.demand.sizing import allocate_machines, exact, largest_remainder, machine_share, raise_to_floors
 from scaletest.model.documents.catalog import Archetype, Catalog
 from scaletest.model.documents.profile import Seed

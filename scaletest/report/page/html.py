@@ -10,7 +10,7 @@ from scaletest.model.documents.durations import format_duration
 from scaletest.report.margins import MARKS, margin_of, percent
 from scaletest.report.page.charts import gate_curve, phase_strip
 from scaletest.report.page.style import STYLE
-from scaletest.report.screen.console import headline, is_quiet, price
+from scaletest.report.screen.plain import headline, is_quiet, price
 from scaletest.run.journal import DiaryLine
 
 _CHECK_MARKS = {"ok": "✓", "over": "✗", "unmeasured": "?", "skipped": "–"}

@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 from scaletest.judge.summary import Summary
 from scaletest.model.plan import Plan
 from scaletest.report.plan import plan_document
-from scaletest.report.screen.console import Console, verdict_lines
+from scaletest.report.screen.plain import Console, verdict_lines
 from scaletest.run.journal import Event, record_of
 from scaletest.run.steps.guard import Caps
 

@@ -21,7 +21,7 @@ from scaletest.model.counting import noun
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.report.margins import margin_of, percent
-from scaletest.report.screen.console import Console, is_quiet, verdict_lines
+from scaletest.report.screen.plain import Console, is_quiet, verdict_lines
 from scaletest.run.journal import Event
 from scaletest.run.steps.overview import FleetFigures
 

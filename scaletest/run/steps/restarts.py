@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
+from scaletest.cluster.deaths import BigFleetDied, HarnessDied
 from scaletest.judge.gates.gate import Component, Reading
 from scaletest.model.names import PROMETHEUS_POD
 from scaletest.run.target.kube_api import ContainerLife

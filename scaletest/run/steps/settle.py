@@ -6,7 +6,7 @@ from scaletest.errors import KubeApiError, NotSteady, PrometheusUnreachable
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.hops import diagnose, hops_of
 from scaletest.judge.prometheus import Prometheus
-from scaletest.judge.readings.attribution import attribute
+from scaletest.judge.readings.bottlenecks import attribute
 from scaletest.model.documents.durations import format_duration
 from scaletest.model.plan import Plan
 from scaletest.run.journal import RunJournal

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1 import coordinator_pb2_grpc as rpc
 from bigfleet.coordinator import CoordinatorOptions
-from bigfleet.coordinator.etcd import EtcdClient
+from bigfleet.coordinator.etcd_client import EtcdClient
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.process.parentdeath import dying_with_us
 from bigfleet.security import Identity, channel

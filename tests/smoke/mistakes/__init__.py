@@ -1,7 +1,8 @@
 """The catalogue: mistakes that a tired engineer could make, and what a run must survive (docs of the score: score.py).
 
 Each is seeded where such a thing really goes wrong: in the source of BigFleet, in the provider's own faults, in a
-process that hangs. Nothing here touches the judge.
+process that hangs. Nothing here touches the judge. A new one goes into the list of its component (shard.py,
+operator.py, …), or of where it shows (leaving.py: drains; needs.py: rows; fleets.py: several shards; security.py).
 """
 
 from tests.smoke.mistakes.coordinator import COORDINATOR

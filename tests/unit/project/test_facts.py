@@ -29,7 +29,7 @@ from scaletest.cluster import ports
 from scaletest.cluster.nodes import node_creator
 from scaletest.cluster.witness import coverage, needs
 from scaletest.cluster.workload import WorkloadOptions
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge import outcome
 from scaletest.model import names, plan
 from scaletest.model.demand import seeding
@@ -186,7 +186,7 @@ def test_an_error_names_its_exit_code(package: str) -> None:
         if isinstance(target, ast.Name) and target.id == "exit_code"
     ]
     # What a pod's container ends with: whose process died.
-    assert {one.rpartition(":")[0] for one in bare} <= {"scaletest/cluster/exit_codes.py"}
+    assert {one.rpartition(":")[0] for one in bare} <= {"scaletest/cluster/deaths.py"}
 
 
 def test_options_have_their_defaults_on_the_class() -> None:

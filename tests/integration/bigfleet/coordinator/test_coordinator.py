@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
 from bigfleet.api.v1alpha1.capacity_pb2 import NodeSelectorRequirement
-from bigfleet.coordinator.etcd import EtcdClient, EtcdUnavailable
+from bigfleet.coordinator.etcd_client import EtcdClient, EtcdUnavailable
+from bigfleet.coordinator.handing_out import Wanted
 from bigfleet.coordinator.metrics import Metrics
 from bigfleet.coordinator.ownership import Domain
-from bigfleet.coordinator.placing import Wanted
 from bigfleet.coordinator.store import LEADER_KEY, CoordinatorStore, Deposed, LeaderClaim
 from bigfleet.coordinator.tenure import Tenure
 from bigfleet.security import Identity, channel

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
-from bigfleet.coordinator.etcd import read_prefix
+from bigfleet.coordinator.etcd_client import read_prefix
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.coordinator.store import PREFIX
 from bigfleet.security import channel

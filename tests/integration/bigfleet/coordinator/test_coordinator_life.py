@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
-from bigfleet.coordinator.etcd import EtcdClient, put
+from bigfleet.coordinator.etcd_client import EtcdClient, put
 from bigfleet.coordinator.leadership import claim_leadership
 from bigfleet.coordinator.store import LEADER_KEY, LeaderClaim
 from tests.integration.players.coordinators import ZONE, Coordinator, assignment, eventually

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
-from bigfleet.coordinator.etcd import put
+from bigfleet.coordinator.etcd_client import put
 from bigfleet.coordinator.store import LEADER_KEY, LeaderClaim
 from bigfleet.rpc.leaderclient import LeaderClient, NoLeader
 from tests.integration.players.coordinators import ZONE, Coordinator, Trio, eventually, free_addresses

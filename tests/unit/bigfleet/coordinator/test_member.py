@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bigfleet.coordinator import CoordinatorOptions
-from bigfleet.coordinator.etcd import Member
+from bigfleet.coordinator.etcd_client import Member
 from bigfleet.coordinator.member import MemberOptions, etcd_arguments
 
 

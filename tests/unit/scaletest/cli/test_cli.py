@@ -14,7 +14,7 @@ import pytest
 from scaletest.cli.app import main
 from scaletest.errors import UsageError
 from scaletest.project import PROFILES
-from scaletest.report.screen.console import Console
+from scaletest.report.screen.plain import Console
 from scaletest.run import results_folder
 from scaletest.run.request.request import Request, read_plan
 from scaletest.toolchain import Toolchain, ensure

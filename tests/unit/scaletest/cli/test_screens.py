@@ -9,7 +9,7 @@ from kubernetes.client import V1ObjectMeta, V1Pod, V1PodStatus
 
 from scaletest.cli.app import app
 from scaletest.cli.status_text import status_lines
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import all_gates
@@ -17,7 +17,7 @@ from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import RunOutcome
 from scaletest.report.fitting import fitted, pasteable
 from scaletest.report.plan import full_plan_lines
-from scaletest.report.screen.console import verdict_lines
+from scaletest.report.screen.plain import verdict_lines
 from scaletest.run.fleet.status import FleetStatus
 from scaletest.run.steps.guard import Caps
 from tests.unit.plans import shipped_plan, smoke_plan

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from scaletest.cluster import workload
-from scaletest.cluster.exit_codes import BigFleetDied, HarnessDied
+from scaletest.cluster.deaths import BigFleetDied, HarnessDied
 from scaletest.cluster.ports import HEALTH_PORT
 from scaletest.supervise import health
 from scaletest.supervise.forks import Fork

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.outcome import RunOutcome
 from tests.unit.plans import smoke_plan

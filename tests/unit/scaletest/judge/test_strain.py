@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.errors import ExitCode, PrometheusUnreachable
+from scaletest.errors import PrometheusUnreachable
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.gates.gate import GateRecord, Reading, judge
 from scaletest.judge.gates.windows import Stretch
 from scaletest.judge.judging import Judgement
@@ -16,7 +17,7 @@ from scaletest.judge.selfcheck.checks import CheckRecord, check, load_that_did_n
 from scaletest.judge.selfcheck.pressure import pressed_minutes, read_pressure, worst_percent
 from scaletest.judge.selfcheck.strain import ScrapeIntervals, Seen, Strained, check_strain, missed_share, strained_by
 from scaletest.model.documents.substrate import SelfCheck
-from scaletest.report.screen.console import check_lines
+from scaletest.report.screen.plain import check_lines
 from tests.unit.gates import a_gate
 
 LIMITS = SelfCheck()

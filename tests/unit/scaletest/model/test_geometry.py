@@ -10,7 +10,7 @@ from scaletest.cluster.fleet_file import owner_of
 from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import draw_clusters
 from scaletest.model.demand.needs import count_demand
-from scaletest.model.demand.shares import DemandShare
+from scaletest.model.demand.shard_shares import DemandShare
 from scaletest.model.demand.sizing import (
     allocate_machines,
     effective_machines,

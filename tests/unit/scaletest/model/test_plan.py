@@ -15,7 +15,7 @@ from scaletest.model.demand import seeding as fleets
 from scaletest.model.demand.draw import Draw, draw_clusters, ordinal_of, takes_part
 from scaletest.model.demand.needs import DrawnNeed, burst_machines, held_at_start, needs_of
 from scaletest.model.demand.seeding import MachineGroup, seed_share
-from scaletest.model.demand.shares import DemandShare
+from scaletest.model.demand.shard_shares import DemandShare
 from scaletest.model.demand.sizing import exact
 from scaletest.model.documents.durations import format_duration, parse_duration
 from scaletest.model.documents.loadprofile import LoadProfile, Seeding

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, SoakSample, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import all_gates

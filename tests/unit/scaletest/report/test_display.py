@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.outcome import RunOutcome
 from scaletest.report.margins import margin_of, percent

@@ -2,7 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.judging import Judgement

@@ -1,7 +1,7 @@
 """Where time or success is lost when everything flows (docs/reference/harness.md#reading-a-bad-run)."""
 
 from bigfleet.shard.metrics import ActionOutcome
-from scaletest.judge.readings.attribution import OUTCOMES, attribution
+from scaletest.judge.readings.bottlenecks import OUTCOMES, attribution
 
 
 def test_failed_bootstraps_come_first_and_say_what_their_outcome_means() -> None:

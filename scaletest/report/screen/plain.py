@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.gates.gate import GateRecord
 from scaletest.judge.outcome import RunOutcome
 from scaletest.judge.selfcheck.checks import CheckRecord

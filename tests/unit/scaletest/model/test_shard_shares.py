@@ -11,7 +11,7 @@ from scaletest.cluster.fleet_file import render_fleet
 from scaletest.model.demand.draw import draw_clusters, ordinal_of
 from scaletest.model.demand.needs import DrawnDemand
 from scaletest.model.demand.seeding import RACKS_PER_ZONE, owned_racks
-from scaletest.model.demand.shares import shares_of
+from scaletest.model.demand.shard_shares import shares_of
 from scaletest.model.documents.profile import Burst, Profile
 from scaletest.model.labels import RACK_KEY
 from scaletest.model.plan import Plan, make_plan

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from bigfleet.coordinator.assignment import first_share, share_out
+from bigfleet.coordinator.choose_shard import first_share, share_out
 from bigfleet.coordinator.known import MOST_DOMAINS, SILENT_SECONDS, KnownShard
 from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.coordinator.record import OwnershipRecord

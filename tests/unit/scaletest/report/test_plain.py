@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from scaletest.errors import ExitCode
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.facts import RunFacts, summarise
 from scaletest.judge.gates.gate import Reading, judge
 from scaletest.judge.gates.listing import gates_for
 from scaletest.judge.judging import Judgement
 from scaletest.judge.outcome import RunOutcome
-from scaletest.report.screen.console import verdict_lines
+from scaletest.report.screen.plain import verdict_lines
 from tests.unit.plans import shipped_plan, smoke_plan
 
 
