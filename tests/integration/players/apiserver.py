@@ -1,6 +1,7 @@
 """A real etcd and kube-apiserver on loopback, with our CRDs (fixtures `apiserver` and `kube`)."""
 
 import asyncio
+import os
 import random
 import secrets
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -204,10 +206,21 @@ async def eventually(attempt: Callable[[], Awaitable[T | None]], seconds: float 
             await asyncio.sleep(0.05)
 
 
+# The ports that were given last, of which some may not be in use yet.
+_given: deque[int] = deque(maxlen=500)
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports on which nobody listens, from below those that the kernel hands out: no client can take one meanwhile."""
-    ports = random.SystemRandom().sample(range(15_000, 32_000), 1_000)
-    return list(islice(filter(_is_free, ports), count))
+    """Ports on which nobody listens, from below those that the kernel hands out: no client can take one meanwhile.
+
+    A test may use them much later: no other worker of this run is given one of them, and no other test of this worker
+    for a long time.
+    """
+    worker, workers = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), os.environ.get("PYTEST_XDIST_WORKER_COUNT")
+    own = set(range(15_000 + worker, 32_000, int(workers or 1))).difference(_given)
+    ports = list(islice(filter(_is_free, random.SystemRandom().sample(sorted(own), min(len(own), 1_000))), count))
+    _given.extend(ports)
+    return ports
 
 
 def _is_free(port: int) -> bool:
