@@ -1,4 +1,7 @@
-"""Who gets the domains that no person gave away: those of the deployer's file, and those that the leader assigns."""
+"""When the domains that no person gave away are given: those of the deployer's file, and those that the leader assigns.
+
+Which shard gets a domain that nobody owns is decided in choose_owner.py.
+"""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -6,7 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from bigfleet.coordinator.choose_shard import first_share, share_out
+from bigfleet.coordinator.choose_owner import first_share, share_out
 from bigfleet.coordinator.known import MOST_DOMAINS, SILENT_SECONDS, KnownShard
 from bigfleet.coordinator.ownership import Domain, Ownership
 from bigfleet.coordinator.record import OwnershipRecord

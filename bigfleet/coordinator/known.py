@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bigfleet.api.v1alpha1 import coordinator_pb2 as pb
-from bigfleet.coordinator.choose_shard import DomainListing
+from bigfleet.coordinator.choose_owner import DomainListing
 from bigfleet.coordinator.ownership import Domain
 from bigfleet.core.labels import check_label_key, check_label_value
 

@@ -16,5 +16,5 @@ FLEET: dict[str, Any] = {
 }
 
 LIMITS = Limits(
-    create_seconds=3, configure_seconds=3, drain_seconds=3, delete_seconds=3, call_seconds=5, quiet_seconds=0.1
+    create_seconds=3, configure_seconds=3, drain_seconds=3, delete_seconds=3, call_seconds=5, quiet_seconds=0.25
 )

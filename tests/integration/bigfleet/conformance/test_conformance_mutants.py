@@ -16,10 +16,11 @@ from bigfleet.provider.fake.server import FakeProvider, ProviderOptions, serving
 from tests.integration.bigfleet.conformance.conformance_fleet import FLEET, LIMITS
 from tests.integration.bigfleet.conformance.mutants import MUTANTS, Mutant
 
-# Long enough that two calls in a row find the machine on its way, also when many suites run at once.
-LATENCY = Latency(0.05, 0.05)
+# Long enough that two calls in a row find the machine on its way, also when many suites run at once; shorter than the
+# checks look on (LIMITS.quiet_seconds).
+LATENCY = Latency(0.1, 0.1)
 # A suite mostly waits for its provider.
-AT_ONCE = 12
+AT_ONCE = 24
 
 
 async def report_of(mutant: Mutant, directory: Path) -> SuiteReport:

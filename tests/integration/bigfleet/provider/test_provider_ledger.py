@@ -46,6 +46,15 @@ RULES = (
 )
 
 
+# As a shard stamps a machine that it takes for a need without requirements.
+STAMPS = {
+    "bigfleet.lucy.sh/assigned-need-fingerprint": "p=7|ipb=0|rpb=0|reqs=|spr=",
+    "bigfleet.lucy.sh/assigned-priority": "7",
+    "bigfleet.lucy.sh/assigned-interruption-penalty-dollars": "0",
+    "bigfleet.lucy.sh/assigned-reclamation-penalty-dollars": "0",
+}
+
+
 def blob(machine_id: str) -> bytes:
     return f"# bootstrap of machine {machine_id} for cluster {CLUSTER}".encode()
 
@@ -259,7 +268,7 @@ async def test_losses_of_machines_in_service_are_counted_until_another_one_joins
             assert await client.metric(f"{LEDGER}_unreplaced", cluster=CLUSTER) == 1
             await strike(client, IDLE, faults_pb2.STRIKE_VANISH)
             assert await client.metric(f"{LEDGER}_losses_total", cluster=CLUSTER) == 1
-            await client.configure("idle-metal-1", bootstrap_blob=blob("idle-metal-1"))
+            await client.configure("idle-metal-1", bootstrap_blob=blob("idle-metal-1"), shard_metadata=STAMPS)
             await words.until(SEEDED_IDS[1], "idle-metal-1")
             await words.report(ready=["idle-metal-1"])
             await client.until_metric(0, f"{LEDGER}_unreplaced", cluster=CLUSTER)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as some
 
-from bigfleet.coordinator.choose_shard import DomainListing, first_share, share_out
+from bigfleet.coordinator.choose_owner import DomainListing, first_share, share_out
 from bigfleet.coordinator.ownership import Domain
 
 A, B, C, D = (Domain("zone", value) for value in "abcd")
