@@ -16,6 +16,8 @@ BLOB_SECONDS = 15
 CALL_SECONDS = 60
 # Calls that the provider may refuse in a run: a machine can be struck while a call for it is on its way.
 REFUSED_CALLS = 5
+# What such a call is called among the rules of the provider's ledger.
+REFUSED = "call_refused"
 
 # Codes by which a provider says that it has failed itself, not that it was asked for the wrong thing.
 _BROKEN = f'{_CALLS}{{code=~"INTERNAL|UNKNOWN|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|DATA_LOSS"}}'

@@ -3,16 +3,22 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scaletest.judge.gates.suspects import REFUSED
+
+# Strangers are refused on purpose.
+_NOT_REFUSED = ("OK", "PERMISSION_DENIED", "UNAUTHENTICATED")
 # Told in the sentence itself, or of no use in it.
-_NOT_DETAILS = ("time", "event", "rule", "machine", "cluster", "shard", "epoch")
+_NOT_DETAILS = ("time", "event", "rule", "machine", "cluster", "shard", "epoch", "sequence")
 
 
 def first_offences(entries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """By rule: the first machine that it was broken for, in words."""
     found: dict[str, str] = {}
     for entry in entries:
-        if entry.get("event") == "violation" and (rule := str(entry.get("rule"))) not in found:
-            found[rule] = _words(entry)
+        if entry.get("event") == "violation":
+            found.setdefault(str(entry.get("rule")), _words(entry))
+        elif "call" in entry and entry.get("answer") not in _NOT_REFUSED:
+            found.setdefault(REFUSED, _words(entry))
     return found
 
 

@@ -15,6 +15,7 @@ from scaletest.judge.gates.suspects import (
     LEFT_OUT_OF_LIST,
     NEVER_ANNOUNCED,
     NEVER_LISTED,
+    REFUSED,
     REFUSED_CALLS,
     REFUSES_BY_ITSELF,
     SAID_TOO_EARLY,
@@ -182,6 +183,7 @@ def machine_gates(plan: Plan) -> Iterator[Gate]:
         meaning="The shard asks for what cannot be done: since it started, the provider has refused this many calls.",
         claim="the shard knows what its machines can do",
         witness="the provider's ledger: calls by the answer's code",
+        rules=REFUSED,
     )
     yield _violation(
         "configuredBeforeReady",

@@ -15,12 +15,15 @@ def test_the_first_machine_of_each_rule_is_named() -> None:
     offences = first_offences(
         [
             {"time": 1.0, "call": "Create", "machine": "m-0", "answer": "OK"},
+            {"time": 1.0, "call": "Drain", "machine": "m-0", "shard": "stranger", "answer": "PERMISSION_DENIED"},
+            {"time": 1.0, "call": "Configure", "machine": "m-4", "shard": "bigfleet-shard-1", "answer": "INTERNAL"},
             violation("two_owners", "m-1", cluster="kwok-cluster-0", shard="bigfleet-shard-1", epoch=3),
             violation("two_owners", "m-2", shard="bigfleet-shard-0", epoch=3),
             violation("shape_told_wrong", "m-3", fields=["price", "zone"]),
         ]
     )
     assert offences == {
+        "call_refused": "machine m-4, commanded by bigfleet-shard-1, call Configure, answer INTERNAL",
         "two_owners": "machine m-1 of kwok-cluster-0, commanded by bigfleet-shard-1",
         "shape_told_wrong": "machine m-3, fields price and zone",
     }
