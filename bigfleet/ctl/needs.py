@@ -46,8 +46,11 @@ async def why(connection: Connection, options: argparse.Namespace) -> Listing | 
     found = [one for one in await _inspect_all(connection, options) if one.header.total_needs or lingers(one.header)]
     views = [(one.shard, view) for one in found for view in one.views if name_of(view).startswith(options.need)]
     if not found:
+        asked = f"the shard at {options.shard_addr}" if options.shard_addr else "no shard"
         raise CtlError(
-            f"no shard has demand of cluster {options.cluster!r}",
+            f"{asked} has no demand of cluster {options.cluster!r}; no other shard was asked"
+            if options.shard_addr
+            else f"{asked} has demand of cluster {options.cluster!r}",
             "does its operator run, and are there CapacityRequests? kubectl get capacityrequests -A",
         )
     if options.need and not views:

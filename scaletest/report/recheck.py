@@ -23,7 +23,7 @@ def recheck_lines(judged: Recheck) -> list[str]:
         headline(judged.outcome),
         *(f"  {sentence}" for _, sentence in judged.outcome.failures),
         "",
-        f"changed since the run ended {judged.summary.verdict}",
+        f"the run ended {judged.summary.verdict}; changed since:",
         *changes,
     ]
 

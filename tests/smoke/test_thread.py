@@ -189,7 +189,7 @@ def test_every_panel_of_the_dashboard_has_data(query: Query, panel: str, express
 def test_evidence_can_be_judged_again_and_says_the_same(thread: FinishedRun) -> None:
     screen = asyncio.run(command("check", str(thread.output)))
     assert "PASSED" in screen
-    assert screen.rstrip().endswith("changed since the run ended passed\n  nothing")
+    assert screen.rstrip().endswith("the run ended passed; changed since:\n  nothing")
 
 
 def test_the_gates_were_sampled_through_the_soak(thread: FinishedRun) -> None:

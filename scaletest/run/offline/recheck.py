@@ -9,6 +9,7 @@ from typing import Any, Self
 import yaml
 
 from scaletest.errors import UsageError
+from scaletest.exit_codes import ExitCode
 from scaletest.judge.gates.gate import GateRecord, Reading
 from scaletest.judge.gates.listing import RESTARTS_KEY
 from scaletest.judge.gates.windows import soak_window
@@ -20,7 +21,7 @@ from scaletest.judge.summary import Summary, SummaryGate
 from scaletest.model.plan import Plan
 from scaletest.run.inputs import read_inputs
 from scaletest.run.offline.replay import serve_snapshot, snapshot_of
-from scaletest.run.steps.evidence import read_offences
+from scaletest.run.steps.evidence import LEDGER, read_offences
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,25 @@ async def recheck(evidence: Evidence, prometheus: Path) -> Recheck:
         intervals = ScrapeIntervals.of(_values(results))
         judgement = await judge_soak(evidence.plan, Prometheus(url), evidence.soaked, intervals, known)
     outcome = judgement.outcome()
+    if damaged := ledger_problem(summary, results):
+        outcome.add(ExitCode.UNMEASURED, damaged)
     return Recheck(summary, judgement, outcome, changes_between(summary, judgement, outcome))
+
+
+def ledger_problem(summary: Summary, results: Path) -> str:
+    """What the ledger lacks of what was counted when it was kept; empty for evidence that is whole, or has none."""
+    from bigfleet.provider.fake.ledger.file import count_ledger
+
+    kept = summary.ledger.get("lines", 0)
+    if not kept:
+        return ""
+    try:
+        found = count_ledger(results / LEDGER)["lines"]
+    except OSError as error:
+        return f"{LEDGER} cannot be read: {error.strerror}"
+    except ValueError as error:
+        return f"{LEDGER} is damaged: {error}"
+    return "" if found == kept else f"{LEDGER} has {found} of the {kept} lines that were kept"
 
 
 def soaked_of(summary: Summary, plan: Plan) -> Soaked:

@@ -8,6 +8,20 @@ import yaml
 
 from scaletest.errors import UsageError
 
+# What a plan derives, by where it comes from. A run with another value would not be what its plan, its report and its
+# gates say.
+_DERIVED = {
+    "runId": "every run has one of its own",
+    "kwok.clusterCount": "set topology.kwokClusters in the profile",
+    "shard.replicas": "set topology.shardReplicas in the profile",
+    "coordinator.replicas": "set topology.coordinatorReplicas in the profile",
+    "coordinator.domains": "racks follow from topology.shardReplicas in the profile",
+    "loadProfile": "set loadProfile, scale or catalog in the profile",
+    "seeding": "set seed, scale or catalog in the profile",
+    "provider.seed": "--seed sets it",
+    "provider.failureRatePerSec": "set shard.failureRatePerSec in the profile",
+}
+
 
 def read_overrides(sets: Sequence[str], chart: Path) -> dict[str, Any]:
     """`a.b=c` as nested maps; values are read as YAML, as Helm users expect of numbers and booleans."""
@@ -23,8 +37,19 @@ def read_overrides(sets: Sequence[str], chart: Path) -> dict[str, Any]:
             raise UsageError(f"--set {path}: {value!r} cannot be read: {' '.join(str(error).split())}") from error
         if isinstance(default, dict) and default and not isinstance(read, dict):
             raise UsageError(f"--set {path}: it has values of its own below it", hint=f"try {path}.{min(default)}")
+        _refuse_derived(path, read)
         _put(overrides, path, read)
     return overrides
+
+
+def _refuse_derived(path: str, value: Any) -> None:
+    """Refuse a path, or a map's keys below it, that would overrule the plan."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            _refuse_derived(f"{path}.{key}", below)
+    for derived, hint in _DERIVED.items():
+        if path == derived or path.startswith(f"{derived}."):
+            raise UsageError(f"--set {path}: {derived} comes from the plan", hint=hint)
 
 
 def _put(overrides: dict[str, Any], path: str, value: Any) -> None:

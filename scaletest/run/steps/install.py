@@ -11,7 +11,7 @@ from scaletest.model.names import RUN_CONFIG_MAP
 from scaletest.run.journal import RunJournal
 from scaletest.run.target.helm import Helm
 from scaletest.run.target.kube_api import KubeApi, is_ready, trouble_of
-from scaletest.run.target.occupancy import TAKE_ANOTHER
+from scaletest.run.target.occupancy import TAKE_ANOTHER, belongs_to_no_run
 
 _PROGRESS_SECONDS = 3
 # A container that ended this often will not come up by waiting for Helm's whole timeout.
@@ -27,6 +27,8 @@ async def prepare_namespace(api: KubeApi, run_id: str, identity_dir: Path) -> No
     try:
         await api.create_namespace()
     except KubeApiConflict as error:
+        if (holder := await api.holder()) and not holder.run_id:
+            raise UsageError(belongs_to_no_run(api.namespace), hint=TAKE_ANOTHER) from error
         raise UsageError(f"another run took namespace {api.namespace} a moment ago", hint=TAKE_ANOTHER) from error
     await api.create_secret("bigfleet-ca", {"ca.crt": authority.certificate_pem, "ca.key": authority.key_pem})
     await api.create_config_map("bigfleet-trust", {"ca.crt": trust})

@@ -6,6 +6,10 @@ from scaletest.run.target.kube_api import KubeApi
 TAKE_ANOTHER = "--namespace NAME takes another one"
 
 
+def belongs_to_no_run(namespace: str) -> str:
+    return f"namespace {namespace} exists, and belongs to no run"
+
+
 async def refuse_occupied(api: KubeApi, gc_command: str) -> None:
     """Refuse a namespace that exists, and what former runs left outside of theirs: with these an install fails later.
 
@@ -13,7 +17,7 @@ async def refuse_occupied(api: KubeApi, gc_command: str) -> None:
     """
     if holder := await api.holder():
         if not holder.run_id:
-            raise UsageError(f"namespace {api.namespace} exists, and belongs to no run", hint=TAKE_ANOTHER)
+            raise UsageError(belongs_to_no_run(api.namespace), hint=TAKE_ANOTHER)
         if holder.leaving:
             raise UsageError(
                 f"namespace {api.namespace} of run {holder.run_id} is still being removed",

@@ -181,9 +181,9 @@ async def test_an_interrupted_up_leaves_nothing_on_the_cluster(runner: Runner, c
 async def test_a_wrong_value_is_told_before_anything_is_started(runner: Runner) -> None:
     before = runner.hosts()
     output = runner.home / "wrong"
-    screen = await runner("up", "--pods", "0", "--set", "kwok.clusterCount=abc", "--results", str(output), code=2)
+    screen = await runner("up", "--pods", "0", "--set", "kwok.nodeLeaseSeconds=abc", "--results", str(output), code=2)
     assert "helm template" in screen
-    assert "kwok.clusterCount = 'abc' (--set)" in screen
+    assert "kwok.nodeLeaseSeconds = 'abc' (--set)" in screen
     assert "Traceback" not in screen
     assert runner.hosts() == before
     assert not output.exists()

@@ -63,17 +63,21 @@ def run_cli_apart(
         (["--profile", "smoke", "--set", "provider.sed=1"], "the chart has no such value"),
         (["--profile", "smoke", "--set", "shard=3"], "it has values of its own below it"),
         (["--profile", "smoke", "--dry-run", "--set", "shard=3"], "it has values of its own below it"),
-        (["--profile", "smoke", "--set", "shard.replicas=[1"], "--set shard.replicas: '[1' cannot be read"),
-        (["--profile", "smoke", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
-        (["--profile", "smoke", "--dry-run", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
-        (["up", "--profile", "smoke", "--set", "shard.replicas=abc"], "shard.replicas = 'abc' (--set)"),
+        (["--profile", "smoke", "--set", "shard.replicas=3"], "set topology.shardReplicas in the profile"),
+        (["--profile", "smoke", "--set", "shard={replicas: 3}"], "shard.replicas comes from the plan"),
+        (["up", "--profile", "smoke", "--set", "loadProfile.target=200"], "loadProfile comes from the plan"),
+        (["--profile", "smoke", "--dry-run", "--set", "runId=x"], "every run has one of its own"),
+        (["--profile", "smoke", "--set", "shard.listPageSize=[1"], "--set shard.listPageSize: '[1' cannot be read"),
+        (["--profile", "smoke", "--set", "shard.listPageSize=abc"], "shard.listPageSize = 'abc' (--set)"),
+        (["--profile", "smoke", "--dry-run", "--set", "shard.listPageSize=abc"], "shard.listPageSize = 'abc' (--set)"),
+        (["up", "--profile", "smoke", "--set", "shard.listPageSize=abc"], "shard.listPageSize = 'abc' (--set)"),
         (
-            ["--profile", "smoke", "--set", "loadProfile=1", "--set", "loadProfile.target=1"],
-            "another --set gives loadProfile the value 1",
+            ["--profile", "smoke", "--set", "grafana.dashboards=1", "--set", "grafana.dashboards.x=1"],
+            "another --set gives dashboards the value 1",
         ),
         (
-            ["--profile", "smoke", "--set", "loadProfile.target=1", "--set", "loadProfile=1"],
-            "gives a value below loadProfile",
+            ["--profile", "smoke", "--set", "grafana.dashboards.x=1", "--set", "grafana.dashboards=1"],
+            "gives a value below dashboards",
         ),
         (["plan", "--profile", "smoke", "--seed", "9007199254740992"], "9007199254740991"),
         (["plan", "--profile", "smoke", "--seed", "-1"], "--seed"),
@@ -187,11 +191,11 @@ def test_a_dry_run_refuses_what_the_chart_would_refuse_at_the_install(
 ) -> None:
     code, shown = run_cli(
         monkeypatch, capsys, *("--profile", "smoke", "--dry-run", "--max-duration", "1m"),
-        *("--set", "shard.replicas=abc", "--set", "image.pullPolicy=Sometimes"),
+        *("--set", "shard.listPageSize=abc", "--set", "image.pullPolicy=Sometimes"),
     )  # fmt: skip
     assert code == 2
     assert "scale       2 clusters" in shown, "the plan is shown all the same"
-    for reason in ("--max-duration is 1m00s", "- shard.replicas: Invalid type", "- image.pullPolicy: "):
+    for reason in ("--max-duration is 1m00s", "- shard.listPageSize: Invalid type", "- image.pullPolicy: "):
         assert reason in shown.partition("a run would be refused:")[2], reason
 
 

@@ -64,7 +64,7 @@ MISTAKES = [
         "--namespace: 'Not_A_Name' is not a name",
     ),
     Mistake("wrong --set", "--profile smoke --set a.b=1", OF_A_FLEET, "--set a.b: the chart has no such value"),
-    Mistake("refused --set", "--profile smoke --set shard.replicas=abc", OF_A_FLEET, "helm template: "),
+    Mistake("refused --set", "--profile smoke --set shard.listPageSize=abc", OF_A_FLEET, "helm template: "),
     Mistake(
         "context on a substrate without one",
         "--profile smoke --context kind-dev",

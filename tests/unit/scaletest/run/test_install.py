@@ -69,6 +69,11 @@ async def test_whoever_takes_the_namespace_between_our_look_and_our_step_is_told
         await prepare_namespace(Cluster(), "run-2", tmp_path)
 
 
+async def test_a_namespace_of_the_clusters_own_is_not_taken_for_one_of_a_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="namespace mine exists, and belongs to no run"):
+        await prepare_namespace(Cluster(Holder("", leaving=False)), "run-2", tmp_path)
+
+
 def pod(name: str, *, ready: bool = False, restarts: int = 0, waiting: str = "") -> Any:
     state = V1ContainerState(waiting=V1ContainerStateWaiting(reason=waiting)) if waiting else None
     container = V1ContainerStatus(

@@ -20,7 +20,7 @@ from scaletest.judge.summary import Summary
 from scaletest.model.documents.substrate import SelfCheck
 from scaletest.report.recheck import replay_lines
 from scaletest.run.inputs import inputs_document, plan_of, read_inputs
-from scaletest.run.offline.recheck import Evidence, changes_between, soaked_of
+from scaletest.run.offline.recheck import Evidence, changes_between, ledger_problem, soaked_of
 from scaletest.run.steps.evidence import write_json
 from tests.unit.plans import shipped_plan, smoke_plan
 
@@ -154,3 +154,22 @@ def test_a_folder_that_lost_its_snapshot_is_refused_too(tmp_path: Path) -> None:
     write_json(tmp_path / "plan.json", {"inputs": inputs_document(smoke_plan())})
     with pytest.raises(UsageError, match=r"holds no prometheus-snapshot\.tar\.gz"):
         Evidence.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("left", "problem"),
+    [
+        (b'{"time":1.0}\n{"time":2.0}\n', ""),
+        (b'{"time":1.0}\n', "ledger.jsonl has 1 of the 2 lines that were kept"),
+        (b'{"time":1.0}\n{"time":', "line 2 is damaged: it is cut off"),
+        (None, "ledger.jsonl cannot be read: No such file or directory"),
+    ],
+)
+def test_a_ledger_that_is_not_what_was_kept_is_said(left: bytes | None, problem: str, tmp_path: Path) -> None:
+    if left is not None:
+        (tmp_path / "ledger.jsonl").write_bytes(left)
+    summary = summary_of(judged())
+    kept = summary.model_copy(update={"ledger": {"lines": 2}})
+    said = ledger_problem(kept, tmp_path)
+    assert problem in said if problem else said == ""
+    assert ledger_problem(summary.model_copy(update={"ledger": {}}), tmp_path) == "", "older evidence has no ledger"
