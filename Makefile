@@ -42,13 +42,13 @@ test-mutants: $(READY) ## Check that a named test notices each mistake in the en
 	@$(BIN)/python -m tests.mutants.runner
 
 test-integration: tools kernels ## Run the tests with the real binaries
-	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder tests/integration
+	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests/integration
 
 test-long: tools kernels ## Run the hours of kills, signals, defects and random fleets (resumes)
 	@SCALETEST_LONG=1 $(BIN)/pytest -v -m long tests/integration tests/smoke tests/unit tests/agreement $(LONG)
 
 test-smoke: tools kernels ## Run a whole run, and runs with one broken hop each
-	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests/smoke
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests/smoke
 
 prevalidate: kernels ## Check what can be known before any cluster starts
 	@$(BIN)/python -m tests.prevalidate

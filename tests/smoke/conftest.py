@@ -1,5 +1,5 @@
-"""The order of whole runs: three go side by side, as they wait most of their time, long ones first so that the
-workers end together, and the busy loops last, when fewest are disturbed."""
+"""The order of whole runs: two go side by side, long ones first so that both workers end together, and the busy loops
+last, when fewest are disturbed."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

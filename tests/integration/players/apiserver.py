@@ -120,6 +120,9 @@ class ApiServer:
         """It takes connections and answers nobody, as under a load that it cannot carry."""
         process = self._running["kube-apiserver"]
         process.send_signal(signal.SIGSTOP)
+        # On a busy machine some of its threads still answer while others have stopped.
+        while not _stopped(process.pid):
+            time.sleep(0.001)
         try:
             yield
         finally:
@@ -221,6 +224,15 @@ def free_ports(count: int) -> list[int]:
     ports = list(islice(filter(_is_free, random.SystemRandom().sample(sorted(own), min(len(own), 1_000))), count))
     _given.extend(ports)
     return ports
+
+
+def _stopped(pid: int) -> bool:
+    """Whether every thread of a process has stopped."""
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # a thread ended meanwhile
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def _is_free(port: int) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +54,16 @@ class Kubectl:
         return json.loads(await self("get", *arguments, "-o", "json"))
 
     async def until(self, condition: Callable[[Any], bool], *arguments: str, seconds: float = 30) -> Any:
-        """The objects that `get` finds, once the condition holds for them."""
+        """The objects that `get` finds, once the condition holds for them; what lacks a field that it asks for, such as
+        the status of a new pod, does not meet it yet."""
         found: Any = None
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     found = await self.get(*arguments)
-                    if condition(found):
-                        return found
+                    with suppress(KeyError):
+                        if condition(found):
+                            return found
                     await asyncio.sleep(0.1)
         except TimeoutError:
             pytest.fail(f"not in {seconds} s: {' '.join(arguments)}; last seen: {json.dumps(found, indent=1)}")
