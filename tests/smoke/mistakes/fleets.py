@@ -18,7 +18,7 @@ FLEETS: list[Entry] = [
             return True
         return self._owned is None or any(""",
             ),
-            gates="fencing freeMachinesAgree",
+            gates="freeMachinesAgree callsRefused",
         ),
         profile="smoke-2shard",
     ),
